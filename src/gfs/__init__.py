@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEDULERS", "BadRow", "BadRows", "Comparison", "Composition", "Context", "DemandPrediction", "FrontComparison",
     "GfsError", "InputError", "InvariantError", "NodeEvent", "NodeRule", "NodeSpec", "Parameters", "PlanOutcome",
-    "Priority", "QuotaDefinition", "Role", "RunResult", "SchedulerDefinition", "SimulationResult", "StuckError", "SweepOutcome",
-    "Task", "Workload", "__version__", "compare", "compare_fronts", "forecast", "generate", "plan", "read_trace",
-    "schedulers", "simulate", "sweep",
+    "Priority", "QuotaDefinition", "Role", "RunResult", "SchedulerDefinition", "SimulationResult", "StuckError",
+    "SweepOutcome", "Task", "Workload", "__version__", "compare", "compare_fronts", "forecast", "generate", "plan",
+    "read_trace", "schedulers", "simulate", "sweep",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker should complain about unknown names, so it must not see this

@@ -2,7 +2,7 @@
 
 The world decides what happens: tasks come and go, runs finish, shrink and are lost, starts fail, evictions take as long
 as they take, nodes come, go, fail, close and change their size, things are told twice or late, and the scheduler
-is saved and loaded. Of every plan the world notes who holds which cards since when, in dictionaries and by
+is saved and loaded. Of every plan the world notes who holds what since when, in dictionaries and by
 counting, and holds the scheduler to that. A twin hears the same events in another order, is never restarted and
 checks itself: it must plan the same.
 """
@@ -10,7 +10,7 @@ checks itself: it must plan the same.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf
 from pathlib import Path
@@ -32,6 +32,7 @@ from gfs.core.events import (
     NodeChange,
     NodeChangeKind,
     NodesChanged,
+    PodsOn,
     Shrunk,
     StartFailed,
     Submitted,
@@ -100,7 +101,7 @@ class Job:
 
 @dataclass(eq=False)
 class Hold:
-    """Cards that a run has, or will have once its victims have left."""
+    """Places that a run has, or will have once its victims have left."""
 
     job: Job
     run: Run
@@ -108,32 +109,24 @@ class Hold:
     number: int
     start: float
     places: dict[str, list[tuple[int, int]]]
-    """Node -> (set of cards, how many of them are held whole), place by place."""
+    """Node -> (pods, slot of the divided GPU; below 0: whole ones), place by place."""
     victims: set[Hold] = field(default_factory=set)
     """Evicted for it and still there: it has not begun."""
     leaving: bool = False
     """Evicted, and not gone yet."""
     over: bool = False
 
-    def cards(self, node: str) -> int:
-        """All its cards on a node, as a set."""
-        mask = 0
-        for cards, _ in self.places.get(node, ()):
-            mask |= cards
-        return mask
+    def whole(self, node: str) -> int:
+        """Its whole GPUs on a node."""
+        return self.pods(node) * self.job.task.cards
 
-    def load(self, node: str) -> Iterator[tuple[int, int]]:
-        """Its cards on a node and how much of each it has."""
-        share = self.job.task.share
-        for cards, _ in self.places.get(node, ()):
-            for card in range(cards.bit_length()):
-                if cards >> card & 1:
-                    yield card, share or CARD
+    def divided(self, node: str) -> list[int]:
+        """The divided GPUs that it has a part of on a node, one for each pod."""
+        return [slot for _, slot in self.places.get(node, ()) if slot >= 0]
 
     def pods(self, node: str) -> int:
         """Its pods on a node."""
-        cards = self.job.task.cards
-        return sum(whole // cards if cards else 1 for _, whole in self.places.get(node, ()))
+        return sum(pods for pods, _ in self.places.get(node, ()))
 
 
 @dataclass(eq=False)
@@ -143,15 +136,13 @@ class Machine:
     spec: NodeSpec
     cordoned: bool = False
     failed: bool = False
-    resized: bool = False
-    """Whether it ever was: then its cards may have got other numbers."""
 
 
 def where(places: Iterable[Place]) -> dict[str, list[tuple[int, int]]]:
     """Places by the names of their nodes."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for node, mask, cards in places:
-        found.setdefault(node.name, []).append((mask, cards))
+    for node, _, pods, slot in places:
+        found.setdefault(node.name, []).append((pods, slot))
     return found
 
 
@@ -164,7 +155,7 @@ def telling(plan: Plan) -> dict[str, Any]:
             (
                 run.task.name,
                 run.number,
-                [(node.name, mask, cards) for node, mask, cards in run.places],
+                [(node.name, pods, slot) for node, _, pods, slot in run.places],
                 run.start,
                 run.progress_from,
                 run.since,
@@ -191,7 +182,7 @@ class World:
         self._leases = has_leases(SCHEDULERS[scheduler])
         self._resources = parameters.resources == "on"
         self._filters = filters
-        self._nodes = nodes
+        self._nodes = nodes = [node if self._resources else node.gpus_only() for node in nodes]
         self._random = Random(seed)
         self.scheduler = self.build()
         self.twin = self.build(check=True)
@@ -288,13 +279,13 @@ class World:
             events.append((NodesChanged, changes))
         return events
 
-    def _leaving_pods(self, hold: Hold, more: int) -> list[tuple[str, int]]:
+    def _leaving_pods(self, hold: Hold, more: int) -> list[PodsOn]:
         """Some pods of a run that have ended, now and then more than it has."""
         names = list(hold.places)
-        pods = [(names[more % len(names)], 1 + more // 8 % 3)]
+        pods = [PodsOn(names[more % len(names)], 1 + more // 8 % 3)]
         if more % 5 == 0:
-            pods.append((names[more // 3 % len(names)], 1))
-        return [*pods, ("nowhere", 1)] if more % 7 == 0 else pods
+            pods.append(PodsOn(names[more // 3 % len(names)], 1))
+        return [*pods, PodsOn("nowhere", 1)] if more % 7 == 0 else pods
 
     def _task(self, wish: Wish) -> Task:
         index = len(self.jobs)
@@ -335,7 +326,7 @@ class World:
                 (1, 2, 4, 8)[more // 4 % 4],
                 16.0 * (more // 16 % 2),
             )
-            spec = NodeSpec(number, name, model, gpus, cpus, group="ab"[more // 32 % 2])
+            spec = NodeSpec(number, name, model, gpus, cpus * self._resources, group="ab"[more // 32 % 2])
             return [NodeChange(NodeChangeKind.ADDED, spec)]
         spec = self.machines[names[more % len(names)]].spec
         if kind is NodeChangeKind.RESIZED:
@@ -435,11 +426,11 @@ class World:
         if not hold.victims:
             self.holds.remove(hold)
 
-    def _shrink(self, hold: Hold, pods: Sequence[tuple[str, int]]) -> None:
-        """Pods have left: on each node those that were placed last, and of these those with the highest cards."""
-        job, cards = hold.job, hold.job.task.cards
+    def _shrink(self, hold: Hold, pods: Sequence[PodsOn]) -> None:
+        """Pods have left: on each node those that were placed last."""
+        job = hold.job
         left = {node: hold.pods(node) for node in hold.places}
-        for node, count in pods:
+        for node, count, _ in pods:
             if node in left:
                 left[node] = max(left[node] - count, 0)
         if hold.over or not 0 < sum(left.values()) < job.task.pods:
@@ -447,12 +438,11 @@ class World:
         self.counts["shrunk"] += 1
         for node, stay in left.items():
             places = []
-            for mask, whole in hold.places[node]:
-                here = min(stay, whole // cards if cards else 1)
+            for many, slot in hold.places[node]:
+                here = min(stay, many)
                 stay -= here
-                numbers = [card for card in range(mask.bit_length()) if mask >> card & 1][: here * max(cards, 1)]
-                if numbers:
-                    places.append((sum(1 << card for card in numbers), here * cards))
+                if here:
+                    places.append((here, slot))
             hold.places[node] = places
         hold.places = {node: places for node, places in hold.places.items() if places}
         job.task = replace(job.task, pods=sum(left.values()))
@@ -496,7 +486,7 @@ class World:
             elif kind in (NodeChangeKind.CORDONED, NodeChangeKind.UNCORDONED):
                 machine.cordoned = kind is NodeChangeKind.CORDONED
             else:
-                machine.spec, machine.resized = spec, True
+                machine.spec = spec
         lost = []
         for hold in list(self.holds):
             if hold.places.keys() & doomed and not hold.over:
@@ -554,10 +544,9 @@ class World:
             assert not machine.failed, f"{task.name} starts on {node}, which has failed"
             assert admits(machine.spec, task), f"{task.name} starts on {node}, which it may not use"
             assert not self._closed(machine), f"{task.name} starts on {node}, which is overfull"
-            for mask, whole in hold.places[node]:
-                shares_a_card = machine.resized and not whole  # which may have a number from before
-                assert mask < 1 << machine.spec.gpus or shares_a_card, f"{task.name}: {mask:b} of {machine.spec.gpus}"
-                assert mask.bit_count() == (whole or 1)
+            for pods, slot in hold.places[node]:
+                assert (slot >= 0) == bool(task.share), task.name
+                assert pods == 1 or not task.share, f"{task.name}: {pods} pods on one part of a GPU"
 
     # -- what must be so after every instant -------------------------------------------------------
 
@@ -598,44 +587,34 @@ class World:
             }
 
     def _places_are_as_they_were(self) -> None:
-        """Nobody is moved. Cards of a node that has another size may get other numbers, but not fewer or more."""
-        for hold in self.holds:
-            if hold.leaving:
-                continue
-            places = where(hold.run.places)
-            assert places.keys() == hold.places.keys(), f"{hold.run} was moved"
-            for node, here in places.items():
-                if self.machines[node].resized:
-                    before = hold.cards(node).bit_count()
-                    hold.places[node] = here
-                    assert hold.cards(node).bit_count() == before
-                else:
-                    assert hold.places[node] == here
-
-    def _load(self, node: str) -> Counter[int]:
-        """How much of each card is given to runs that go on, or that others have not made room for yet."""
-        load: Counter[int] = Counter()
+        """Nobody is moved."""
         for hold in self.holds:
             if not hold.leaving:
-                for card, share in hold.load(node):
-                    load[card] += share
-        return load
+                assert where(hold.run.places) == hold.places, f"{hold.run} was moved"
+
+    def _load(self, node: str, *, by_spot: bool = True) -> tuple[int, Counter[int]]:
+        """GPUs in use by runs that go on, or that others have not made room for yet, and what of divided ones is."""
+        used, load = 0, Counter[int]()
+        for hold in self.holds:
+            if not hold.leaving and (by_spot or not hold.job.task.is_spot):
+                used += hold.whole(node)
+                for slot in hold.divided(node):
+                    load[slot] += hold.job.task.share
+        return used + len(load), load
 
     def _used(self, node: str) -> int:
-        return len(self._load(node))
+        return self._load(node)[0]
 
     def _no_card_is_given_twice(self) -> None:
         for node, machine in self.machines.items():
-            load = self._load(node)
-            over = {card: used for card, used in load.items() if used > CARD}
-            assert not over, f"{node}: cards {over}"
+            used, load = self._load(node)
+            over = {slot: share for slot, share in load.items() if share > CARD}
+            assert not over, f"{node}: divided GPUs {over}"
             if not machine.cordoned and not machine.failed:
                 here = next(n for n in self.scheduler.pools[machine.spec.gpu_model].state.nodes if n.name == node)
-                left = machine.spec.gpus - len(load)
+                left = machine.spec.gpus - used
                 assert here.idle - here.surplus == left, f"{node}: {here.idle} idle, {left} are left"
                 self.counts["overfull"] += here.overfull
-            if not machine.resized and not self._closed(machine):
-                assert max(load, default=0) < machine.spec.gpus, f"{node} has no card {max(load)}"
 
     def _taken(self, node: str, *, by_spot: bool = True) -> tuple[float, float, float]:
         """CPUs, GiB of memory and pods that are held on a node."""
@@ -651,7 +630,7 @@ class World:
         spec = machine.spec
         if machine.cordoned or machine.failed or self._used(spec.name) > spec.gpus:
             return True
-        return self._resources and any(left < -SLACK for left in self._free(spec))
+        return any(left < -SLACK for left in self._free(spec))
 
     def _free(self, spec: NodeSpec, *, without_spot: bool = False) -> tuple[float, float, float]:
         """CPUs, GiB of memory and pods that are free on a node (if every spot run went)."""
@@ -682,21 +661,15 @@ class World:
                 spec = machine.spec
                 if machine.cordoned or machine.failed or not admits(spec, task):
                     continue
-                load: Counter[int] = Counter()
-                for hold in self.holds:
-                    if not hold.leaving and not hold.job.task.is_spot:
-                        for card, share in hold.load(name):
-                            load[card] += share
-                left, here = spec.gpus - len(load), 0.0
+                used, load = self._load(name, by_spot=False)
+                left, here = spec.gpus - used, 0.0
                 if left >= 0 and task.cards:
                     here = left // task.cards
                 elif left >= 0:
-                    rooms = [CARD] * left + [CARD - used for used in load.values()]
+                    rooms = [CARD] * left + [CARD - share for share in load.values()]
                     here = sum(room // task.share for room in rooms)
-                if self._resources:
-                    free = self._free(spec, without_spot=True)
-                    here = 0 if min(free) < -SLACK else min(here, pods_inside(task, free))
-                slots += here
+                free = self._free(spec, without_spot=True)
+                slots += 0 if min(free) < -SLACK else min(here, pods_inside(task, free))
             assert slots < task.pods, f"{task.name} waits in vain at {self.now}"
 
     # -- restarts, and the end ---------------------------------------------------------------------
@@ -719,7 +692,7 @@ class World:
             elif not hold.over:
                 hold.run = runs[hold.job.task.index]
             else:
-                # In order of time, both; not by their cards, which may have other numbers when a node has got smaller.
+                # In order of time, both.
                 hold.run = vacating[hold.job.task.index, hold.number].pop(0)
         assert not any(vacating.values())
         self.scheduler = fresh
@@ -736,7 +709,7 @@ class World:
             changes += [NodeChange(NodeChangeKind.CORDONED, machine.spec)] * machine.cordoned
             changes += [NodeChange(NodeChangeKind.FAILED, machine.spec)] * machine.failed
         found = [
-            FoundRun(hold.job.task, [(node, hold.pods(node)) for node in hold.places], hold.start, hold.number)
+            FoundRun(hold.job.task, [PodsOn(node, hold.pods(node)) for node in hold.places], hold.start, hold.number)
             for hold in self._going()
         ]
         waiting = [Submitted(job.task) for job in self.jobs.values() if job.status == WAITING]
@@ -797,7 +770,7 @@ class World:
             spec = machine.spec
             if admits(spec, task):
                 here = spec.gpus // task.cards if task.cards else spec.gpus * (CARD // task.share)
-                slots += min(here, pods_inside(task, limits(spec))) if self._resources else here
+                slots += min(here, pods_inside(task, limits(spec)))
         return slots >= task.pods
 
 

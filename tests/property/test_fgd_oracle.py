@@ -30,7 +30,7 @@ from gfs.assembly.compositions import FGD
 from gfs.assembly.context import Context
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import SUBMIT, Record
-from gfs.core.node import Node
+from gfs.core.node import WHOLE, Node
 from gfs.core.run import Run
 from gfs.policies.fgd.fragmentation import ArrivalMix
 from gfs.policies.fgd.placement import FgdPlacer
@@ -205,11 +205,15 @@ QUESTIONS = [Draft("x", Priority.HP, gpus).task(10_000) for gpus in (0.2, 0.25, 
 
 def cards_of(sizes: Sequence[int], runs: Sequence[Run]) -> list[Any]:
     cluster: list[Any] = [Cards([] for _ in range(size)) for size in sizes]
+    slots: dict[tuple[Node, int], int] = {}
     for run in runs:
-        for node, mask, _ in run.places:
-            for number, card in enumerate(cluster[node.index]):
-                if mask >> number & 1:
-                    card.append((run, run.task.share or CARD))
+        for node, role, pods, slot in run.places:
+            if slot == WHOLE:
+                places = [*idle_cards(cluster[node.index])[: pods * role.cards]]
+            else:
+                places = [slots.setdefault((node, slot), (idle_cards(cluster[node.index]) or [0])[0])]
+            for card in places:
+                cluster[node.index][card].append((run, role.share or CARD))
     return cluster
 
 

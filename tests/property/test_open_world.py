@@ -171,9 +171,10 @@ def test_a_driver_can_tell_who_has_not_left_the_cards_of_a_start(scheduler: str)
     (start,) = cluster.handle(105.0, [Submitted(small)]).starts
     assert start.task is small
     assert start.nodes != taker.nodes, "it was given the other node of the victim"
-    assert state.in_the_way(start) == state.in_the_way(taker) == [victim]
+    assert state.leaving == {victim: taker}
+    assert set(victim.nodes) == {*start.nodes, *taker.nodes}, "it is still on the nodes of both"
     cluster.handle(131.0, [EvictionDone(victim)])
-    assert state.in_the_way(start) == state.in_the_way(taker) == []
+    assert state.leaving == {}
 
 
 @pytest.mark.parametrize("scheduler", ["gfs"])

@@ -235,7 +235,10 @@ def facts(scheduler: Scheduler) -> Any:
     """Of a pool, who runs where and who waits."""
     return {
         model: (
-            [(run.task.name, run.number, [(n.name, pods, slot) for n, _, pods, slot in run.places]) for run in pool.state.runs.values()],
+            [
+                (run.task.name, run.number, [(n.name, pods, slot) for n, _, pods, slot in run.places])
+                for run in pool.state.runs.values()
+            ],
             [(each.task.name, each.number, each.since) for each in pool.state.waiting.values()],
         )
         for model, pool in scheduler.pools.items()

@@ -116,9 +116,7 @@ def test_a_committed_eviction_frees_exactly_the_cards_of_the_run(stage: Stage) -
     for run in stage.runs:
         held_before = pool.spot_held(0)
         trial.evict(run)
-        assert held_before - pool.spot_held(0) == sum(
-            pods * role.micro_per_pod for _, role, pods, _ in run.places
-        )
+        assert held_before - pool.spot_held(0) == sum(pods * role.micro_per_pod for _, role, pods, _ in run.places)
     trial.commit()
     assert all(node.spot_cards == 0 and node.hp_free == node.total - node.hp_cards for node in pool.nodes)
     check_pool(pool)

@@ -30,8 +30,9 @@ class Pool:
     """What is held on the nodes. It follows from the nodes and the runs on them: `rebuild` works it out again."""
 
     __slots__ = (
-        "_changed", "_counted", "_filters", "_limited", "_observers", "_overdrawn", "_table", "capacity", "divided", "gpu_model",
-        "hp_free_levels", "idle_levels", "listeners", "nodes", "protected", "sizes", "spot_in_use", "together",
+        "_changed", "_counted", "_filters", "_limited", "_observers", "_overdrawn", "_table", "capacity", "divided",
+        "gpu_model", "hp_free_levels", "idle_levels", "listeners", "nodes", "protected", "sizes", "spot_in_use",
+        "together",
     )  # fmt: skip
 
     def __init__(self, gpu_model: str, listeners: Listeners | None = None) -> None:

@@ -118,14 +118,15 @@ class _GpuNumbers:
         """Node -> its GPUs that nothing holds, as a heap."""
         self._divided: dict[tuple[str, int], list[int]] = {}
         """Node and slot of a divided GPU -> its number, and how many pods are on it."""
-        self._held: dict[Run, list[tuple[str, Role, tuple[int, ...], int]]] = {}
-        """Run -> the node, role, GPUs and slot of each of its pods."""
+        self._held: dict[tuple[int, int], list[tuple[str, Role, tuple[int, ...], int]]] = {}
+        """Index of the task and number of the run -> the node, role, GPUs and slot of each of its pods."""
 
     def of(self, run: Run, *, begins: bool) -> Iterator[tuple[str, Role, str]]:
         """Yields the node, the role and the GPUs ('3+4', '3:0.5') of each pod; what ends gives its GPUs back."""
+        key = (run.task.index, run.number)  # after a restart the run is another object
         if begins:
-            self._held[run] = [self._take(place) for place in run.places for _ in range(place[2])]
-        pods = self._held[run] if begins else self._held.pop(run)
+            self._held[key] = [self._take(place) for place in run.places for _ in range(place[2])]
+        pods = self._held[key] if begins else self._held.pop(key)
         for name, role, gpus, slot in pods:
             yield name, role, _gpus_text(gpus, role.share)
             if not begins:
