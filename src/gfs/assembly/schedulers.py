@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -281,8 +280,8 @@ def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
     if too_large:
         task = too_large[0]
         raise InputError(
-            f"resources=on: task {task.name} asks {_why_never(empty[task.gpu_model], task)}{len(too_large)} such tasks);"
-            " correct cpu_request or cpu_num, take these tasks out of the trace, or set resources=off"
+            f"resources=on: task {task.name} asks {_why_never(empty[task.gpu_model], task)}{len(too_large)} such"
+            " tasks); correct cpu_request or cpu_num, take these tasks out of the trace, or set resources=off"
         )
 
 
@@ -318,7 +317,8 @@ def _lacking(pool: Pool, roles: Sequence[Role], where: str = "") -> str:
     for name, amount in asked.items():
         has = sum(float(node.total) if name == GPUS else node.free.get(name, inf) for node in nodes)
         if has + SLACK < amount:
-            return f"{amount:g} {name} for all its roles, of which {never} have {has:g}, so it could never start ("
+            words = {"cpus": "CPUs", "memory": "GiB memory"}.get(name, name)
+            return f"{amount:g} {words} for all its roles, of which {never} have {has:g}, so it could never start ("
     return ""
 
 

@@ -11,7 +11,7 @@ from math import floor
 from typing import Any
 
 from gfs.domain.limits import MOST_AMOUNT, MOST_CPUS, MOST_GPUS, MOST_PODS
-from gfs.domain.task import CPUS, MEMORY, PODS, Requests, Role, Task, split_requests
+from gfs.domain.task import MEMORY, PODS, Requests, Role, Task, split_requests
 from gfs.domain.text import suggestion
 from gfs.domain.units import MICRO
 
@@ -38,7 +38,9 @@ def read_resources(text: str) -> Requests:
     amounts = _amounts("", _object("", _json(text)), _OF_NODES)
     for name, amount in amounts:
         if name in (MEMORY, PODS) and (amount == 0 or (name == PODS and amount != floor(amount))):
-            raise ValueError(f"{name} must be {'whole and ' * (name == PODS)}above 0; leave it out where it limits nothing")
+            raise ValueError(
+                f"{name} must be {'whole and ' * (name == PODS)}above 0; leave it out where it limits nothing"
+            )
     return amounts
 
 
