@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import floor, inf, isclose
 
-from gfs import NodeSpec, Task, Workload
+from gfs import NodeRule, NodeSpec, Task, Workload
 
 CARD = 1_000_000
 SLACK = 1e-6
@@ -43,7 +43,7 @@ def limits(node: NodeSpec) -> tuple[float, float, float]:
 
 def admits(node: NodeSpec, task: Task) -> bool:
     """Returns whether the node has the GPU model of the task and its filter allows the node."""
-    allowed = task.node_filter is None or node.group in task.node_filter.groups
+    allowed = all(node.group in rule.groups for rule in task.rules if isinstance(rule, NodeRule))
     return node.gpu_model == task.gpu_model and allowed
 
 

@@ -42,18 +42,18 @@ from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.placement import Chooser, best_fit, first_fit
 from gfs.policies.preemption import Draws, FirstNodePreemptor, RandomPreemptor, victims_on
-from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
+from gfs.policies.queues import Demand, FcfsQueue, HeadBlockingQueue, SizedQueue
 from gfs.quota.static import FixedMemory, FixedQuota, UnlimitedQuota
 
 __all__ = [
     "NOTHING",
-    "Asks",
     "Attempt",
     "BaseForecast",
     "Bucket",
     "Chooser",
     "Composition",
     "Context",
+    "Demand",
     "DemandHistory",
     "Draws",
     "End",

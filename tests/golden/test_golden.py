@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from builders import csv_text
-from gfs import SCHEDULERS, NodeFilter, Task, Workload, read_trace, simulate
+from gfs import SCHEDULERS, NodeRule, Task, Workload, read_trace, simulate
 from gfs.assembly.result import RunResult
 from promises import Audit, admits, limits, pods_inside, rows_of
 
@@ -56,7 +56,7 @@ def filtered(jobs: Path = HERE / "jobs.csv") -> Workload:
         number = int(task.name.split("-")[1])
         task = replace(task, memory_per_pod=(0.0, 16.0, 40.0)[number % 3] * max(task.gpus_per_pod, 1) / 2)
         zones = {1: "a", 2: "b", 3: "b", 4: "ab"}.get(number % 5, "")
-        asked = replace(task, node_filter=NodeFilter(frozenset(zones), f"zone={','.join(zones)}"))
+        asked = replace(task, rules=(NodeRule(frozenset(zones), f"zone={','.join(zones)}"),))
         taking = [node for node in nodes if admits(node, asked)]
         slots = sum(min(node.gpus // max(task.cards, 1), pods_inside(task, limits(node))) for node in taking)
         return asked if zones and slots >= task.pods else task

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from gfs import SCHEDULERS, NodeFilter, NodeSpec, Parameters, Priority, Task
+from gfs import SCHEDULERS, NodeRule, NodeSpec, Parameters, Priority, Task
 from gfs.assembly.schedulers import build_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Plan
@@ -309,7 +309,7 @@ class World:
             self.now,
             cpus_per_pod=wish.cpus,
             memory_per_pod=wish.memory,
-            node_filter=NodeFilter(frozenset(wish.only), "zone") if self._filters and wish.only else None,
+            rules=(NodeRule(frozenset(wish.only), "zone"),) if self._filters and wish.only else (),
             guarantee_hours=wish.hours,
             checkpoint_interval=wish.checkpoint,
         )

@@ -63,8 +63,8 @@ def test_gfs_does_what_the_obvious_scheduler_does() -> None:
         "preemption rolled back": 30,
         "breaker closed a node": 200,
         "over quota": 200,
-        "enough cards, but not of the rest": 5000,
-        "evicted for more than cards": 13,
+        "enough cards, but not of the rest": 2000,
+        "evicted for more than cards": 40,
     }.items():
         assert seen[what] >= least, f"{what}: only {seen[what]} times; make the load higher"
 
@@ -76,7 +76,7 @@ def test_the_search_by_rising_waste_finds_what_looking_at_every_node_finds(
     monkeypatch.setattr(preemption, "FEW_NODES", 0)
     seen = hunt("gfs", 150)
     assert seen["several nodes to preempt on"] >= 50
-    assert seen["evicted for more than cards"] >= 30
+    assert seen["evicted for more than cards"] >= 20
 
 
 @pytest.mark.parametrize("few_nodes", [24, 0], ids=["node by node", "by rising waste"])
@@ -93,5 +93,5 @@ def test_the_plain_schedulers_do_what_the_obvious_one_does(scheduler: str) -> No
     assert seen["eviction"] >= 100
     assert seen["gang evicted"] >= 10
     assert seen["over quota"] >= 50
-    assert seen["enough cards, but not of the rest"] >= 500
+    assert seen["enough cards, but not of the rest"] >= 350
     assert seen["evicted for more than cards"] >= 12

@@ -122,7 +122,7 @@ def test_gfs_finds_the_cheapest_node(stage: Stage, now: float) -> None:
 @given(stage=overfull_stages())
 def test_fgd_and_gangs_make_room(stage: Stage) -> None:
     """FGD with the fewest victims where no card is divided; the search for gangs with enough."""
-    mix = ArrivalMix(stage.pool.sizes[-1])
+    mix = ArrivalMix()
     mix.learn(ASKS)
     fgd, gang = FgdPreemptor(stage.pool, mix), GangPreemptor(stage.state, period=PERIOD)
     whole = not any(node.shares for node in stage.pool.nodes)

@@ -290,6 +290,15 @@ def test_a_state_comes_back_as_it_was(saved: Path) -> None:
     assert sorted(path.name for path in saved.parent.iterdir()) == ["gfs.state"]
 
 
+@every_scheduler
+def test_a_state_comes_back_where_no_node_is_known_yet(scheduler: str, tmp_path: Path) -> None:
+    """As a live controller begins."""
+    save_state(busy(scheduler), tmp_path / "state", now=5.0, name=scheduler)
+    other = build_scheduler(scheduler, (), Parameters(quota="none"), period=7200.0)
+    load_state(other, tmp_path / "state", name=scheduler)
+    assert facts(other) == facts(busy(scheduler))
+
+
 def test_saving_again_puts_nothing_aside(saved: Path) -> None:
     save_state(busy(), saved, now=6.0, name="gfs")
     assert [path.name for path in saved.parent.iterdir()] == ["gfs.state"]

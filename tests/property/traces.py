@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from gfs import NodeFilter, Task, Workload, generate
+from gfs import NodeRule, Task, Workload, generate
 from promises import admits, limits, pods_inside
 
 
@@ -32,7 +32,7 @@ def five_short_days() -> Workload:
             memory = (0.0, 100.0, 200.0)[task.index // 3 % 3] * task.gpus_per_pod
             task = replace(task, cpus_per_pod=1.5 * task.cpus_per_pod, memory_per_pod=memory)
         zone = "ab"[task.index % 2]
-        asked = replace(task, node_filter=NodeFilter(frozenset(zone), f"zone={zone}"))
+        asked = replace(task, rules=(NodeRule(frozenset(zone), f"zone={zone}"),))
         taking = [node for node in nodes if admits(node, asked)]
         slots = sum(min(node.gpus // max(task.cards, 1), pods_inside(task, limits(node))) for node in taking)
         return asked if task.index % 3 == 0 and slots >= task.pods else task

@@ -13,10 +13,6 @@ from gfs.domain.units import MICRO
 if TYPE_CHECKING:
     from gfs.core.run import Run
 
-Place: TypeAlias = "tuple[Node, Role, int, int]"
-"""(node, role, pods, slot): pods of a role on a node. `slot` is the divided GPU of a fraction, which is one pod; -1 for
-whole GPUs."""
-
 GPUS = "gpus"
 """The name of GPUs among all that is counted."""
 
@@ -170,6 +166,11 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.name}: {self.idle}/{self.total} idle>"
+
+
+Place: TypeAlias = tuple[Node, Role, int, int]
+"""(node, role, pods, slot): pods of a role on a node. `slot` is the divided GPU of a fraction, which is one pod; -1 for
+whole GPUs."""
 
 
 def pods_within(free: Mapping[str, float], requests: Requests, most: int) -> int:

@@ -30,7 +30,7 @@ class Pool:
     """What is held on the nodes. It follows from the nodes and the runs on them: `rebuild` works it out again."""
 
     __slots__ = (
-        "_changed", "_counted", "_filters", "_limited", "_observers", "_table", "capacity", "divided", "gpu_model",
+        "_changed", "_counted", "_filters", "_limited", "_observers", "_overdrawn", "_table", "capacity", "divided", "gpu_model",
         "hp_free_levels", "idle_levels", "listeners", "nodes", "protected", "sizes", "spot_in_use", "together",
     )  # fmt: skip
 
@@ -88,6 +88,7 @@ class Pool:
                 self._enter_spot(run)
         for node in nodes:
             node.overdrawn = node.short
+        self._overdrawn = any(node.overdrawn for node in nodes)
         self._changed.clear()
         self.capacity = sum(node.total for node in nodes if not node.closed)
         """GPUs on nodes that take pods."""
@@ -105,7 +106,9 @@ class Pool:
 
     def by_gpus_alone(self, role: Role) -> bool:
         """Returns whether GPUs alone say which nodes take a pod of the role."""
-        return not role.rules and bool(role.cards or role.share) and not (self._limited and self.requests(role))
+        if role.rules or self._overdrawn or not (role.cards or role.share):
+            return False
+        return not (self._limited and self.requests(role))
 
     def demand(self, task: Task) -> Hashable:
         """Returns what decides where a task fits besides its number of GPUs: equals fit or fail alike."""

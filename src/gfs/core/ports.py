@@ -263,6 +263,11 @@ class SolverFigures(NamedTuple):
     worst_gap: float
     """How far the worst of these may be from the best value, as a share of it."""
 
+    def plus(self, other: SolverFigures) -> SolverFigures:
+        """Both together."""
+        gap = max(self.worst_gap, other.worst_gap)
+        return SolverFigures(self.solves + other.solves, self.out_of_time + other.out_of_time, gap)
+
 
 class Policy(ABC):
     """A whole scheduler for one pool, built from its state: sees everything that waits, returns what to do."""

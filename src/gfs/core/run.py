@@ -44,6 +44,15 @@ class Waiting(Struct, eq=False):
     """Seconds of its next run before progress counts; None: the usual ones of a restart."""
 
 
+class Leaving(Struct, eq=False):
+    """An evicted run in its grace period."""
+
+    until: float
+    """When it should have left its nodes."""
+    takers: list[Run]
+    """Runs that begin only when it has."""
+
+
 class Run(Struct, eq=False):
     """All pods of one task, placed together."""
 
@@ -84,12 +93,11 @@ class Run(Struct, eq=False):
         `gone`: (node, number of the role) -> pods. The last places of a node go first.
         """
         task, left = self.task, dict(gone)
-        numbers = {role: number for number, role in enumerate(task.roles)}
         lost = Counter[int]()
         kept: list[tuple[Node, int, int, int]] = []
         given_up: list[Place] = []
         for node, role, pods, slot in reversed(self.places):
-            number = numbers[role]
+            number = role.number
             go = min(left.get((node, number), 0), pods)
             if go:
                 left[node, number] -= go

@@ -8,6 +8,7 @@ for now, events in driver.instants():
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from gfs.core.actions import NOTHING, LostRun, Plan
@@ -198,7 +199,7 @@ class Scheduler:
 
     def _leave(self, run: Run, now: float) -> None:
         if pool := self._touch(run.task):
-            pool.freed |= pool.state.eviction_done(run, now)
+            pool.state.eviction_done(run, now)
 
     def _cancel(self, task: Task, now: float) -> None:
         self._over.add(task.index)
@@ -348,13 +349,7 @@ class Scheduler:
     def solver(self) -> SolverFigures | None:
         """Where programs are solved: how that went, all pools together."""
         figures = [figure for pool in self.pools.values() if (figure := pool.policy.solver) is not None]
-        if not figures:
-            return None
-        return SolverFigures(
-            solves=sum(each.solves for each in figures),
-            out_of_time=sum(each.out_of_time for each in figures),
-            worst_gap=max(each.worst_gap for each in figures),
-        )
+        return reduce(SolverFigures.plus, figures) if figures else None
 
 
 class CheckedScheduler(Scheduler):

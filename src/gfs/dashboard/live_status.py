@@ -48,7 +48,9 @@ def _pool(service: Service, controller: Controller, model: str, pool: PoolSchedu
     planned = [each.task for each in controller.book.planned]
     reserved = sum(task.gpus for task in planned if task is not None and task.gpu_model == model)
     closed = [node for node in state.nodes if node.closed]
-    held_closed = sum(gpus for run in state.runs.values() for node, _, gpus in run.places if node.closed)
+    held_closed = sum(
+        pods * role.cards for run in state.runs.values() for node, role, pods, _ in run.places if node.closed
+    )
     kept = policy.kept_from_spot()
     forecast = quota.organization_demand() if isinstance(quota, ForecastsOrganizations) else ()
     name_of = service.recorder.name_of

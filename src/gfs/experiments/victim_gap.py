@@ -1,7 +1,7 @@
 """How far the victims of gfs-plus are from the best ones: sampled decisions of a run against a MILP (HiGHS).
 
 least sum of weight_r x_r      x_r: spot run r goes
-so that cards * y_n <= idle_n + sum of the cards that x_r holds on n, sum of y_n >= pods      y_n: pods on node n
+so that gpus * y_n <= idle_n + sum of the GPUs that x_r holds on n, sum of y_n >= pods      y_n: pods on node n
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gfs.core.node import Node
 from gfs.core.ports import Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
-from gfs.domain.task import Task
+from gfs.domain.task import Role
 from gfs.policies.gfs.gang_victims import GangPreemptor, Weights
 
 MOST_SECONDS = 20.0
@@ -34,16 +34,18 @@ OUT_OF_TIME = 1
 
 
 def least_weight(
-    runs: Sequence[Run], nodes: Sequence[Node], cards: int, pods: int, weights: Weights, now: float
+    runs: Sequence[Run], nodes: Sequence[Node], gpus: int, pods: int, weights: Weights, now: float
 ) -> float:
-    """The least weight of spot runs that make room for so many pods of so many cards; endless if none do.
+    """The least weight of spot runs that make room for so many pods of so many GPUs; infinity if none do.
 
     If the solver runs out of time: what the least weight is not below.
     """
     row_of = {node: row for row, node in enumerate(nodes)}
-    entries = [(row, len(runs) + row, float(cards)) for row in range(len(nodes))]
+    entries = [(row, len(runs) + row, float(gpus)) for row in range(len(nodes))]
     for column, run in enumerate(runs):
-        entries += [(row_of[node], column, -float(held)) for node, _, held in run.places if held]
+        entries += [
+            (row_of[node], column, -float(held * role.cards)) for node, role, held, _ in run.places if role.cards
+        ]
     rows, columns, values = zip(*entries, strict=True)
     size = len(runs) + len(nodes)
     room = coo_array((values, (rows, columns)), shape=(len(nodes), size)).tocsr()  # the same node twice adds up
@@ -55,7 +57,7 @@ def least_weight(
             LinearConstraint(enough, pods, np.inf),
         ],
         integrality=np.ones(size),
-        bounds=Bounds(0, np.r_[np.ones(len(runs)), [node.total // cards for node in nodes]]),
+        bounds=Bounds(0, np.r_[np.ones(len(runs)), [node.total // gpus for node in nodes]]),
         options={"time_limit": MOST_SECONDS},
     )
     if solved.status == OUT_OF_TIME:
@@ -76,19 +78,20 @@ class SampledPreemptor(GangPreemptor):
 
     def __init__(self, state: PoolState, *, sample: Sample, **numbers: Any) -> None:
         super().__init__(state, **numbers)
-        self._nodes = state.pool.nodes
+        self._state = state
         self._sample = sample
         self._decisions = 0
 
-    def choose_gang(self, task: Task, pods: int, now: float) -> Victims | None:
-        """As without being looked at."""
-        chosen = super().choose_gang(task, pods, now)
+    def choose_gang(self, role: Role, pods: int, now: float) -> Victims | None:
+        """Returns the same victims as without sampling."""
+        chosen = super().choose_gang(role, pods, now)
         if chosen is not None and pods > 1 and len(self._sample) < MOST:
             self._decisions += 1
             if self._decisions % EVERY == 0:
                 weights = self.weights
                 weight = sum(weights.of(run, now) for run in chosen.runs)
-                best = least_weight(self.runs(), self._nodes, task.cards, pods, weights, now)
+                spot = [run for run in self._state.runs.values() if any(run in node.spot for node in run.nodes)]
+                best = least_weight(spot, self._state.pool.nodes, role.cards, pods, weights, now)
                 self._sample.append((weight, best))
         return chosen
 

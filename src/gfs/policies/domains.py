@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gfs.core.filters.topology import DomainRule
+from gfs.core.node import Place
 from gfs.core.pool import Pool
 from gfs.domain.task import Role, Task
 
@@ -21,7 +22,15 @@ def domains_of(pool: Pool, task: Task) -> list[Domain]:
     key = task.topology_key
     values = dict.fromkeys(node.spec.label(key) for node in pool.nodes if not node.closed)
     rules = [(value, (DomainRule(key, value),)) for value in values if value]
-    return [Domain(value, tuple(role.of(task, rules=rule) for role in task.roles)) for value, rule in rules]
+    return [
+        Domain(value, tuple(role.of(task, role.number, rules=rule) for role in task.roles)) for value, rule in rules
+    ]
+
+
+def places_of(task: Task, places: list[Place]) -> list[Place]:
+    """Returns the places with the task's own roles, which name no domain."""
+    roles = task.roles
+    return [(node, roles[role.number], pods, slot) for node, role, pods, slot in places]
 
 
 def tightest_first(pool: Pool, domains: list[Domain]) -> list[Domain]:

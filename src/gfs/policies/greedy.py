@@ -21,7 +21,7 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Role, Task
 from gfs.domain.units import MICRO
-from gfs.policies.domains import domains_of, tightest_first
+from gfs.policies.domains import domains_of, places_of, tightest_first
 from gfs.policies.placement import Chooser
 from gfs.policies.preemption import gentlest
 
@@ -180,7 +180,8 @@ class GreedyPolicy(Listener, Policy):
         """Returns places for all pods in idle room, or none."""
         if task.topology_key:
             domains = tightest_first(self._pool, domains_of(self._pool, task))
-            return next((places for domain in domains if (places := self._place_roles(domain.roles))), [])
+            placed = next((places for domain in domains if (places := self._place_roles(domain.roles))), [])
+            return places_of(task, placed)
         if task.pods == 1:
             node = self._chooser.choose(task)
             return [self._pool.occupy(node, task)] if node is not None else []
@@ -201,11 +202,14 @@ class GreedyPolicy(Listener, Policy):
         if victims is None:
             return False
         self._spare_bystanders(victims)
-        for run, chosen in victims.items():
-            self._plan.evictions.append(Eviction(run, self._evict_reason(run, task, chosen)))
+        evicted = [run for run in trial.evicted if run not in self.state.pending]
+        for run in trial.evicted:
+            if run in self.state.pending:
+                self.state.give_back(run, now)
+                continue
+            self._plan.evictions.append(Eviction(run, self._evict_reason(run, task, victims[run])))
             self.state.evict(run, now)
-        evicted = trial.evicted
-        self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
+        self._plan.starts.append(self.state.start(task, places_of(task, trial.commit()), now, evicted))
         return True
 
     def _victims(self, task: Task) -> dict[Run, Victims] | None:

@@ -59,7 +59,9 @@ def gentlest(pool: Pool, role: Role, now: float, *, whole_nodes: bool) -> Victim
     protected, best = pool.protected, None
     for node in pool.nodes:
         if node.spot and pool.could_hold(node, role):
-            order = sorted(node.spot, key=lambda run: (run not in protected, -run.waste(now), run.task.index))
+            order = sorted(
+                node.spot, key=lambda run: (run not in protected, -run.task.urgency, -run.waste(now), run.task.index)
+            )
             runs = order if whole_nodes else victims_on(pool, node, role, order)
             rank = (len(protected.intersection(runs)), len(runs), sum(run.waste(now) for run in runs), node.index)
             if best is None or rank < best[0]:
@@ -107,7 +109,7 @@ class FirstNodePreemptor(Preemptor):
         found = self._first(role)
         if found is None:
             return None
-        latest_first = sorted(found.spot, key=lambda run: (-run.task.index, run.number))
+        latest_first = sorted(found.spot, key=lambda run: (-run.task.urgency, -run.task.index, run.number))
         return Victims(found, victims_on(self._pool, found, role, latest_first), "first node that suffices")
 
     def _first(self, role: Role) -> Node | None:
@@ -144,6 +146,7 @@ class RandomPreemptor(Preemptor):
             return None
         spared_first = sorted(node.spot, key=lambda run: (run.task.index, run.number))
         self._random.shuffle(spared_first)
+        spared_first.sort(key=lambda run: -run.task.urgency)
         return Victims(node, victims_on(self._pool, node, role, spared_first), "a random node")
 
     def _draw(self, role: Role) -> Node | None:

@@ -25,11 +25,11 @@ def test_a_sound_pool_passes() -> None:
 
 
 def overcommit(stage: Stage) -> None:
-    stage.node("n1").shares[1][0] = 900_000
+    stage.node("n1").shares[0][0] = 900_000
 
 
 def lose_an_idle_card(stage: Stage) -> None:
-    stage.node("n0").free = 0
+    stage.node("n0").idle = 0
 
 
 def miscount_levels(stage: Stage) -> None:
@@ -73,18 +73,18 @@ def halve_a_gang(stage: Stage) -> None:
 
 
 def overdraw_cpus(stage: Stage) -> None:
-    stage.node("n0").free_cpus = -1.0
+    stage.node("n0").free["cpus"] = -1.0
 
 
 @pytest.mark.parametrize(
     ("break_it", "said"),
     [
-        (overcommit, "node n1: card 1 holds 900000 [+] 500000"),
-        (lose_an_idle_card, "node n0: 1 idle, cards say 0"),
+        (overcommit, "node n1: GPU 0 holds 900000 [+] 500000"),
+        (lose_an_idle_card, "node n0: HP-free GPUs 2"),
         (miscount_levels, "pool A100: idle levels are off"),
         (miscount_hp_levels, "pool A100: HP-free levels are off"),
-        (miscount_spot, "node n1: spot cards 1"),
-        (miscount_hp_free, "node n0: HP-free cards 3"),
+        (miscount_spot, "node n1: spot GPUs 1"),
+        (miscount_hp_free, "node n0: HP-free GPUs 3"),
         (forget_quota, "pool A100: spot in use .* runs say"),
         (count_a_card_too_many, r"pool A100: counts .* 9\), runs say .* 8\)"),
         (let_a_task_run_and_wait, "pool A100: a task runs and waits"),

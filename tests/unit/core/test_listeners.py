@@ -126,7 +126,7 @@ def test_who_joins_twice_hears_everything_once() -> None:
 
 
 def test_several_placers_on_one_pool_all_stay_right() -> None:
-    stage, mix = Stage(8, 8, 8), ArrivalMix(8)
+    stage, mix = Stage(8, 8, 8), ArrivalMix()
     mix.learn([hp("x", gpus=gpus).task() for gpus in (1, 8)])
 
     def placers() -> list[Any]:

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import pytest
 
 from builders import Stage, hp, spot
 from gfs import NodeSpec
 from gfs.core.invariants import check_pool
+from gfs.core.node import WHOLE
 from gfs.core.state import PoolState
 
 
-def test_whole_cards_are_taken_lowest_first_and_come_back() -> None:
+def test_whole_gpus_are_taken_and_come_back() -> None:
     stage = Stage(8)
+    node = stage.node("n0")
     first = stage.holds("n0", hp("a", gpus=3))
     second = stage.holds("n0", hp("b", gpus=2))
-    assert [run.places[0][1] for run in (first, second)] == [0b00111, 0b11000]
-    stage.pool.release(first.places[:1], first.task)
-    assert stage.node("n0").idle == 6
-    # Cards 0 to 2 and 5 to 7 are idle: the lowest four are 0, 1, 2 and 5.
-    assert stage.holds("n0", hp("c", gpus=4)).places[0][1] == 0b100111
+    assert [run.places for run in (first, second)] == [[(node, first.task, 1, WHOLE)], [(node, second.task, 1, WHOLE)]]
+    assert node.idle == 3
+    stage.pool.release(first.places)
+    assert node.idle == 6
+    stage.holds("n0", hp("c", gpus=4))
+    assert node.idle == 2
     check_pool(stage.pool)
 
 
-def test_a_gap_is_filled_from_below() -> None:
+def test_a_place_holds_several_pods() -> None:
     stage = Stage(8)
-    first = stage.holds("n0", hp("a", gpus=2))
-    stage.holds("n0", hp("b", gpus=2))
-    stage.pool.release(first.places[:1], first.task)
-    # Cards 0, 1 and 4 to 7 are idle: three cards are 0, 1 and 4.
-    assert stage.holds("n0", hp("c", gpus=3)).places[0][1] == 0b10011
+    node, task = stage.node("n0"), spot("s", gpus=2, pods=3).task()
+    place = stage.pool.occupy(node, task, 3)
+    assert place == (node, task, 3, WHOLE)
+    assert (node.idle, node.spot_cards, node.hp_free) == (2, 6, 8)
+    stage.pool.release([place])
+    assert (node.idle, node.spot_cards, node.hp_free) == (8, 0, 8)
 
 
 def test_hp_and_spot_cards_are_counted_apart() -> None:
@@ -51,7 +53,7 @@ def test_a_card_that_both_classes_share_counts_for_both() -> None:
     assert (node.idle, node.hp_cards, node.spot_cards, node.hp_free) == (1, 1, 1, 1)
     assert (node.room, node.hp_room) == (250_000, 750_000)
     stage.pool.forget_spot(run)
-    stage.pool.release(run.places[:1], run.task)
+    stage.pool.release(run.places)
     assert (node.idle, node.hp_cards, node.spot_cards, node.room) == (1, 1, 0, 750_000)
     check_pool(stage.pool)
 
@@ -60,9 +62,9 @@ def test_a_divided_card_is_idle_again_only_when_its_last_pod_goes() -> None:
     stage = Stage(1)
     a, b = (stage.holds("n0", hp(name, gpus=0.5)) for name in "ab")
     assert stage.pool.idle == 0
-    stage.pool.release(a.places[:1], a.task)
+    stage.pool.release(a.places)
     assert stage.pool.idle == 0
-    stage.pool.release(b.places[:1], b.task)
+    stage.pool.release(b.places)
     assert stage.pool.idle == 1
     check_pool(stage.pool)
 
@@ -84,28 +86,30 @@ def test_slots_for_fractions_count_divided_cards() -> None:
     stage.holds("n0", hp("a", gpus=0.6))
     stage.holds("n1", spot("b", gpus=0.3))
     task = hp("c", gpus=0.4).task()
-    assert stage.pool.card_slots(task) == 2
-    assert stage.pool.card_slots(task, without_spot=True) == 3
+    assert stage.pool.gpu_slots(task) == 2
+    assert stage.pool.gpu_slots(task, without_spot=True) == 3
 
 
 def test_what_spot_pods_hold_of_cpus_memory_and_pods_is_free_without_them() -> None:
     # 96 CPUs, 512 GiB, 20 pods. HP: 2 pods of 8 CPUs and 64 GiB. Spot: 3 pods of 10 CPUs and 20 GiB.
     spec = NodeSpec(0, "n0", "A100", 8, cpus=96.0, memory=512.0, pods=20)
-    state = PoolState("A100", [spec], resources=True)
+    state = PoolState("A100", [spec])
     pool, (node,) = state.pool, state.pool.nodes
-    assert node.free_resources == node.free_without_spot == (96.0, 512.0, 20)
+    assert node.free == node.free_without_spot == {"cpus": 96.0, "memory": 512.0, "pods": 20.0}
     pool.occupy(node, hp("h", pods=2, cpus=8, memory=64).task(0), pods=2)
     task = spot("s", pods=3, cpus=10, memory=20).task(1)
     place = pool.occupy(node, task, pods=3)
-    assert node.free_resources == (50.0, 324.0, 15)
-    assert node.free_without_spot == (80.0, 384.0, 18)
-    pool.release([place], task)
-    assert node.free_resources == node.free_without_spot == (80.0, 384.0, 18)
+    assert node.free == {"cpus": 50.0, "memory": 324.0, "pods": 15.0}
+    assert node.free_without_spot == {"cpus": 80.0, "memory": 384.0, "pods": 18.0}
+    pool.release([place])
+    assert node.free == node.free_without_spot == {"cpus": 80.0, "memory": 384.0, "pods": 18.0}
 
 
 def test_what_a_node_does_not_state_is_not_limited() -> None:
-    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8)], resources=True)
-    assert state.pool.nodes[0].free_resources == (inf, inf, inf)
+    pool = PoolState("A100", [NodeSpec(0, "n0", "A100", 8)]).pool
+    (node,) = pool.nodes
+    assert node.free == {}
+    assert pool.slots(hp("h", cpus=1e6, memory=1e6).task()) == 8
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_what_a_node_does_not_state_is_not_limited() -> None:
 )
 def test_what_a_node_is_short_of(held: dict[str, int], asks: dict[str, int], said: str, without_spot: str) -> None:
     # A spot task holds so much of 96 CPUs, 512 GiB and 5 pods.
-    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, cpus=96.0, memory=512.0, pods=5)], resources=True)
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, cpus=96.0, memory=512.0, pods=5)])
     pool, (node,) = state.pool, state.pool.nodes
     pool.occupy(node, spot("s", **held).task(0), pods=held.get("pods", 1))
     task = hp("h", pods=8, **asks).task(1)

@@ -12,13 +12,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from builders import csv_text
-from gfs import SCHEDULERS, InputError, NodeSpec, Parameters, Priority, Task, Workload, simulate
+from gfs import SCHEDULERS, InputError, NodeRule, NodeSpec, Parameters, Priority, Task, Workload, simulate
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import Plan
 from gfs.core.events import Cancelled, EvictionDone, Finished, NodeChange, NodeChangeKind, NodesChanged, Submitted
 from gfs.core.invariants import check_state
 from gfs.core.run import Run
-from gfs.domain.task import NodeFilter
 from gfs.policies.gfs.reservation import ReservedNodes
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
@@ -26,7 +25,7 @@ GREEDY = sorted(set(SCHEDULERS) - {"chronus"})
 every_greedy_scheduler = pytest.mark.parametrize("scheduler", GREEDY)
 on_and_off = pytest.mark.parametrize("resources", ["on", "off"])
 
-ZONE_B = NodeFilter(frozenset({"b"}), "zone=b")
+ZONE_B = (NodeRule(frozenset({"b"}), "zone=b"),)
 
 
 def node(name: str, gpus: int = 8, **has: Any) -> NodeSpec:
@@ -38,6 +37,8 @@ class Live:
 
     def __init__(self, scheduler: str, *specs: NodeSpec, **parameters: Any) -> None:
         numbers = {"resources": "on", "quota": "none", **parameters}
+        if numbers["resources"] == "off":  # what nodes state is left out where they are read
+            specs = tuple(spec.gpus_only() for spec in specs)
         self.scheduler = build_scheduler(scheduler, specs, Parameters(**numbers), period=7200.0, check=True)
         self.count = 0
 
@@ -75,8 +76,8 @@ def on(plan: Plan) -> list[str]:
     """The nodes of what starts, pod by pod."""
     found = []
     for run in plan.starts:
-        for where, _, cards in run.places:
-            found += [where.name] * (cards // run.task.cards if cards else 1)
+        for where, _, pods, _ in run.places:
+            found += [where.name] * pods
     return sorted(found)
 
 
@@ -195,7 +196,7 @@ def test_the_reason_says_that_a_node_takes_no_more_pods(scheduler: str) -> None:
 @on_and_off
 def test_the_reason_names_the_filter(scheduler: str, resources: str) -> None:
     live = Live(scheduler, node("n0", group="a"), resources=resources)
-    live.hp(0, "h", node_filter=ZONE_B)
+    live.hp(0, "h", rules=ZONE_B)
     asked = "not one of the nodes that the task asks for (zone=b)"
     assert live.why("h") == f"pool A100: 8 idle GPUs on n0, but {asked}"
 
@@ -293,11 +294,11 @@ def test_a_filter_is_respected_by_placement(
 ) -> None:
     specs = [node("n0", group="a"), node("n1", group="b"), node("n2", group="a"), node("n3", group="b")]
     live = Live(scheduler, *specs, resources=resources)
-    plan = live.submit(0, priority, "t", gpus, pods=pods, node_filter=ZONE_B)
+    plan = live.submit(0, priority, "t", gpus, pods=pods, rules=ZONE_B)
     assert len(on(plan)) == pods
     assert set(on(plan)) <= {"n1", "n3"}
     other = Live(scheduler, *specs, resources=resources)
-    assert not other.submit(0, priority, "t", 8, pods=3, node_filter=ZONE_B).starts, "two such nodes, three pods"
+    assert not other.submit(0, priority, "t", 8, pods=3, rules=ZONE_B).starts, "two such nodes, three pods"
     other.give_up(0, "t")
     assert on(other.submit(300, priority, "u", 8, pods=3))[:1] == ["n0"], "others do not mind"
 
@@ -308,10 +309,10 @@ def test_a_filter_is_respected_by_victims(scheduler: str, resources: str) -> Non
     live = Live(scheduler, *(node(f"n{i}", group="b" if i == 2 else "a") for i in range(4)), resources=resources)
     for number in range(4):
         live.spot(number, f"s{number}", 8)
-    plan = live.hp(100, "h", 8, node_filter=ZONE_B)
+    plan = live.hp(100, "h", 8, rules=ZONE_B)
     assert evicted(plan) == ["s2"]
     assert on(plan) == ["n2"]
-    plan = live.hp(200, "h2", 8, node_filter=ZONE_B)
+    plan = live.hp(200, "h2", 8, rules=ZONE_B)
     assert not plan.evictions
     assert not plan.starts
     live.give_up(200, "h2")
@@ -324,10 +325,10 @@ def test_a_gang_with_a_filter_evicts_only_where_it_may_go(scheduler: str, resour
     """The gang that would be cheapest lies on nodes that do not count."""
     specs = [node(f"n{i}", group="b" if i in (1, 3) else "a") for i in range(4)]
     live = Live(scheduler, *specs, resources=resources)
-    live.spot(0, "wide", 8, pods=2, node_filter=NodeFilter(frozenset({"a"}), "zone=a"))
-    live.spot(1, "s1", 8, node_filter=ZONE_B)
-    live.spot(2, "s3", 8, node_filter=ZONE_B)
-    plan = live.hp(100, "h", 8, pods=2, node_filter=ZONE_B)
+    live.spot(0, "wide", 8, pods=2, rules=(NodeRule(frozenset({"a"}), "zone=a"),))
+    live.spot(1, "s1", 8, rules=ZONE_B)
+    live.spot(2, "s3", 8, rules=ZONE_B)
+    plan = live.hp(100, "h", 8, pods=2, rules=ZONE_B)
     assert sorted(evicted(plan)) == ["s1", "s3"]
     assert on(plan) == ["n1", "n3"]
 
@@ -338,10 +339,10 @@ def test_the_latest_victim_is_spared_where_the_gang_may_not_go(scheduler: str, r
     """By cards alone s2 on n0 wastes least, but n0 is not in zone b."""
     specs = [node(f"n{i}", group="b" if i else "a") for i in range(3)]
     live = Live(scheduler, *specs, resources=resources)
-    live.spot(0, "s0", 8, node_filter=ZONE_B)
-    live.spot(10, "s1", 8, node_filter=ZONE_B)
+    live.spot(0, "s0", 8, rules=ZONE_B)
+    live.spot(10, "s1", 8, rules=ZONE_B)
     live.spot(500, "s2", 8)
-    plan = live.hp(600, "h", 8, pods=2, node_filter=ZONE_B)
+    plan = live.hp(600, "h", 8, pods=2, rules=ZONE_B)
     assert (sorted(evicted(plan)), on(plan)) == (["s0", "s1"], ["n1", "n2"])
 
 
@@ -425,14 +426,15 @@ def workloads(draw: st.DrawFn) -> Workload:
     tasks, durations = [], []
     times = sorted(draw(st.lists(st.sampled_from([0.0, 10.0, 300.0, 620.0, 900.0]), min_size=8, max_size=20)))
     for i, at in enumerate(times):
-        asked = draw(st.sampled_from([None, None, None, NodeFilter(frozenset({specs[0].group}), "its group")]))
+        its_group = NodeRule(frozenset({specs[0].group}), "its group")
+        asked = draw(st.sampled_from([(), (), (), (its_group,)]))
         priority = draw(st.sampled_from([Priority.HP, Priority.SPOT, Priority.SPOT]))
         gpus = draw(st.sampled_from([0.5, 0.3, 1.0, 2.0, 4.0]))
         task = Task(
             i, f"t{i:02}", "lab", "A100", priority, 1, gpus, at,
             cpus_per_pod=draw(st.sampled_from([0.0, 0.7, 2.0, 5.0, 8.0])),
             memory_per_pod=draw(st.sampled_from([0.0, 0.0, 30.0])),
-            node_filter=asked,
+            rules=asked,
         )  # fmt: skip
         if not slots(specs, task):
             task = replace(task, gpus_per_pod=1.0, cpus_per_pod=2.0, memory_per_pod=0.0)
@@ -446,7 +448,7 @@ def slots(specs: list[NodeSpec], task: Task) -> int:
     """Pods of a task that the empty nodes take."""
     found = 0
     for spec in specs:
-        if task.node_filter is not None and spec.group not in task.node_filter.groups:
+        if not all(spec.group in rule.groups for rule in task.rules):
             continue
         here = spec.gpus // task.cards if task.cards else spec.gpus * floor(1_000_000 / task.share)
         if spec.cpus and task.cpus_per_pod:
@@ -470,7 +472,7 @@ def test_no_node_is_over_committed(scheduler: str, work: Workload) -> None:
         if sign is None:
             continue
         task, spec = tasks[name], specs[where]
-        assert task.node_filter is None or spec.group in task.node_filter.groups
+        assert all(spec.group in rule.groups for rule in task.rules)
         for what, amount, most in (
             ("CPUs", task.cpus_per_pod, spec.cpus),
             ("memory", task.memory_per_pod, spec.memory),
@@ -524,10 +526,8 @@ def test_pods_with_room_are_counted_right_after_every_change(scheduler: str, res
     for number, task in enumerate(work.tasks):
         live.tell(300.0 * number, Submitted(task))
         for other in work.tasks[:6]:
-            here = [each.pods_by_cards(other.cards, other.share) for each in pool.nodes]
+            here = [each.pods_by_gpus(other) for each in pool.nodes]
             by_node = [pool.most_pods(each, other, pods) for each, pods in zip(pool.nodes, here, strict=True)]
             assert pool.slots(other) == sum(by_node)
-            if (few := pool.few_nodes(other)) is not None and not pool.plain(other):
-                assert {each.name for each in few} == {
-                    each.name for each, pods in zip(pool.nodes, by_node, strict=True) if pods
-                }
+            with_room = [each for each, pods in zip(pool.nodes, by_node, strict=True) if pods]
+            assert pool.nodes_for(other) == with_room == [each for each in pool.nodes if pool.fits(each, other)]

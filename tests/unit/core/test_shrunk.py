@@ -19,18 +19,21 @@ from gfs.core.events import (
     NodeChange,
     NodeChangeKind,
     NodesChanged,
+    PodsOn,
     Shrunk,
     StartFailed,
     Submitted,
     Tick,
     in_order,
 )
+from gfs.core.node import WHOLE
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.units import MICRO
 from gfs.forecasting.meter import DemandMeter
 
 every_scheduler = pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
+on_and_off = pytest.mark.parametrize("resources", ["on", "off"])
 every_greedy_scheduler = pytest.mark.parametrize("scheduler", sorted(set(SCHEDULERS) - {"chronus"}))
 
 
@@ -81,13 +84,13 @@ def test_it_gives_back_what_the_pods_held(scheduler: str, priority: Any) -> None
     run, before = live.run("gang"), live.run("gang").task
     (full,) = [node for node in run.nodes if run.pods_on(node) == 4]
     (other,) = [node for node in run.nodes if run.pods_on(node) == 1]
-    live.tell(310, Shrunk(run, [(full.name, 3)]))
+    live.tell(310, Shrunk(run, [PodsOn(full.name, 3)]))
     assert live.run("gang") is run
     assert (run.task.pods, run.task.gpus, run.task.index, run.task.name) == (2, 2.0, before.index, "gang")
     assert (run.pods_on(full), run.pods_on(other)) == (1, 1)
     assert (full.idle, other.idle) == (3, 3)
     assert live.state.pool.spot_held(0) == (2 * MICRO if before.is_spot else 0)
-    live.tell(320, Shrunk(run, [(other.name, 1)]))
+    live.tell(320, Shrunk(run, [PodsOn(other.name, 1)]))
     assert run.nodes == [full]
     assert (full.idle, other.idle) == (3, 4)
     live.tell(330, Finished(run))
@@ -98,18 +101,18 @@ def test_it_gives_back_what_the_pods_held(scheduler: str, priority: Any) -> None
 @pytest.mark.parametrize(
     ("pods", "left"),
     [
-        ([("n0", 1)], 3),
-        ([("n0", 1), ("n1", 1)], 2),
-        ([("n0", 1), ("n0", 1)], 2),
-        ([("n0", 7), ("elsewhere", 1)], 2),
-        ([("n1", 2), ("n0", 1)], 1),
-        ([("n0", 2), ("n1", 2)], 4),
-        ([("n0", 9), ("n1", 9)], 4),
-        ([("elsewhere", 1)], 4),
+        ([PodsOn("n0", 1)], 3),
+        ([PodsOn("n0", 1), PodsOn("n1", 1)], 2),
+        ([PodsOn("n0", 1), PodsOn("n0", 1)], 2),
+        ([PodsOn("n0", 7), PodsOn("elsewhere", 1)], 2),
+        ([PodsOn("n1", 2), PodsOn("n0", 1)], 1),
+        ([PodsOn("n0", 2), PodsOn("n1", 2)], 4),
+        ([PodsOn("n0", 9), PodsOn("n1", 9)], 4),
+        ([PodsOn("elsewhere", 1)], 4),
         ([], 4),
     ],
 )
-def test_pods_that_it_does_not_have_are_passed_over_and_so_is_an_end(pods: list[tuple[str, int]], left: int) -> None:
+def test_pods_that_it_does_not_have_are_passed_over_and_so_is_an_end(pods: list[PodsOn], left: int) -> None:
     """Two pods on each of two nodes. All of them at once is no shrinking: then nothing is believed."""
     live = Live(2, 2)
     live.submit(0, spot("gang", gpus=1, pods=4))
@@ -118,13 +121,14 @@ def test_pods_that_it_does_not_have_are_passed_over_and_so_is_an_end(pods: list[
     assert sum(live.idle()) == 4 - left
 
 
-def test_several_pods_in_one_place_leave_the_others_the_lowest_cards() -> None:
+def test_several_pods_in_one_place_leave_one_by_one() -> None:
     live = Live(8)
     live.submit(0, hp("gang", gpus=2, pods=4))
     run = live.run("gang")
-    assert [mask for _, mask, _ in run.places] == [0b11111111]
-    live.tell(10, Shrunk(run, [("n0", 3)]))
-    assert [(mask, cards) for _, mask, cards in run.places] == [(0b11, 2)]
+    assert [(node.name, pods, slot) for node, _, pods, slot in run.places] == [("n0", 4, WHOLE)]
+    live.tell(10, Shrunk(run, [PodsOn("n0", 3)]))
+    assert [(node.name, pods, slot) for node, _, pods, slot in run.places] == [("n0", 1, WHOLE)]
+    assert live.idle() == [6]
 
 
 def test_fractions_leave_one_by_one() -> None:
@@ -133,9 +137,9 @@ def test_fractions_leave_one_by_one() -> None:
     live.submit(0, spot("parts", gpus=0.5, pods=3))
     run = live.run("parts")
     (node,) = run.nodes
-    live.tell(10, Shrunk(run, [("n0", 1)]))
+    live.tell(10, Shrunk(run, [PodsOn("n0", 1)]))
     assert (node.idle, node.room, run.task.micro) == (1, 0, MICRO)
-    live.tell(20, Shrunk(run, [("n0", 1)]))
+    live.tell(20, Shrunk(run, [PodsOn("n0", 1)]))
     assert (node.idle, node.room, live.state.pool.spot_in_use) == (1, MICRO // 2, {1.0: MICRO // 2})
     assert run in node.spot
 
@@ -145,10 +149,10 @@ def test_cpus_memory_and_pods_are_given_back() -> None:
     live = Live(spec, resources="on")
     live.submit(0, spot("gang", gpus=1, pods=3, cpus=8, memory=16))
     (node,) = live.state.nodes
-    assert node.free_resources == (8, 16, 1)
-    live.tell(10, Shrunk(live.run("gang"), [("n0", 2)]))
-    assert node.free_resources == (24, 48, 3)
-    assert (node.spot_cpus, node.spot_memory, node.spot_pods) == (8, 16, 1)
+    assert node.free == {"cpus": 8, "memory": 16, "pods": 1}
+    live.tell(10, Shrunk(live.run("gang"), [PodsOn("n0", 2)]))
+    assert node.free == {"cpus": 24, "memory": 48, "pods": 3}
+    assert node.spot_use == {"cpus": 8, "memory": 16, "pods": 1}
     assert started(live.submit(20, hp("h", gpus=4, cpus=24))) == ["h"]
 
 
@@ -158,7 +162,7 @@ def test_the_room_is_used_in_the_same_instant(scheduler: str) -> None:
     live.submit(0, hp("gang", gpus=1, pods=4))
     live.tell(300, Tick())
     live.submit(310, hp("next", gpus=2))
-    live.tell(600, Shrunk(live.run("gang"), [("n0", 2)]), Tick())
+    live.tell(600, Shrunk(live.run("gang"), [PodsOn("n0", 2)]), Tick())
     assert live.run("next").task.pods == 1
     assert live.idle() == [0]
 
@@ -174,7 +178,7 @@ def test_demand_falls_with_the_pods(scheduler: str) -> None:
         if isinstance(getattr(tell, "__self__", None), DemandMeter)
     )
     assert meter.level().sum() == 6
-    live.tell(310, Shrunk(live.run("h"), [("n0", 4)]))
+    live.tell(310, Shrunk(live.run("h"), [PodsOn("n0", 4)]))
     assert meter.level().sum() == 2
     live.tell(320, Finished(live.run("h")))
     assert meter.level().sum() == 0
@@ -188,7 +192,7 @@ def test_one_that_is_lost_waits_with_what_was_left(scheduler: str, priority: Any
     live.submit(0, priority("gang", gpus=1, pods=4))
     live.tell(300, Tick())
     run = live.run("gang")
-    live.tell(310, Shrunk(run, [("n0", 3)]))
+    live.tell(310, Shrunk(run, [PodsOn("n0", 3)]))
     live.tell(320, end(run), NodesChanged([NodeChange(NodeChangeKind.CORDONED, live.state.nodes[0].spec)]))
     (waiting,) = live.state.waiting.values()
     assert (waiting.task.pods, waiting.number) == (1, 2 if end is Lost else 1)
@@ -203,7 +207,7 @@ def test_one_that_is_lost_waits_with_what_was_left(scheduler: str, priority: Any
 def test_a_victim_waits_with_what_was_left_and_can_be_withdrawn(scheduler: str) -> None:
     live = Live(4, scheduler=scheduler)
     live.submit(0, spot("gang", gpus=1, pods=4))
-    live.tell(10, Shrunk(live.run("gang"), [("n0", 1)]))
+    live.tell(10, Shrunk(live.run("gang"), [PodsOn("n0", 1)]))
     plan = live.submit(20, hp("h", gpus=4))
     assert evicted(plan) == ["gang"]
     (eviction,) = plan.evictions
@@ -220,7 +224,7 @@ def test_a_start_that_waits_for_its_victims_gives_back_at_once(scheduler: str) -
     live.submit(0, spot("s", gpus=4))
     plan = live.submit(10, hp("h", gpus=1, pods=4))
     (run,), (victim,) = plan.starts, [eviction.run for eviction in plan.evictions]
-    live.tell(15, Shrunk(run, [("n0", 1)]))
+    live.tell(15, Shrunk(run, [PodsOn("n0", 1)]))
     assert live.idle() == [1]
     assert run in live.state.pending
     live.tell(20, StartFailed(run))
@@ -235,7 +239,7 @@ def test_what_is_over_or_leaves_does_not_shrink() -> None:
     live.submit(0, spot("s", gpus=1, pods=4))
     run = live.run("s")
     live.submit(10, hp("h", gpus=4))
-    live.tell(15, Shrunk(run, [("n0", 1)]))
+    live.tell(15, Shrunk(run, [PodsOn("n0", 1)]))
     assert run.task.pods == 4
     assert live.state.waiting[run.task.index].task.pods == 4
 
@@ -247,25 +251,24 @@ def test_pods_leave_a_node_that_takes_no_others(scheduler: str) -> None:
     live.tell(300, Tick())
     spec = live.state.nodes[0].spec
     live.tell(310, NodesChanged([NodeChange(NodeChangeKind.CORDONED, spec)]))
-    live.tell(320, Shrunk(live.run("gang"), [("n0", 3)]))
+    live.tell(320, Shrunk(live.run("gang"), [PodsOn("n0", 3)]))
     assert live.idle() == [0]
     live.tell(330, NodesChanged([NodeChange(NodeChangeKind.UNCORDONED, spec)]))
     assert live.idle() == [3]
 
 
-@pytest.mark.parametrize("remembered", [False, True])
-def test_victims_are_chosen_by_what_is_left(remembered: bool) -> None:
+@on_and_off
+def test_victims_are_chosen_by_what_is_left(resources: str) -> None:
     """A gang of 16 cards shrinks to one: to stop it wastes an eighth of what any of 30 tasks of 8 cards would."""
-    live = Live(*[8] * 32, scheduler="gfs", resources="on" if remembered else "off")
+    has = {"cpus": 32.0} if resources == "on" else {}
+    live = Live(*(NodeSpec(i, f"n{i}", "A100", 8, **has) for i in range(32)), scheduler="gfs")
     live.submit(0, spot("gang", gpus=1, pods=16))
     live.submit(1, *(spot(f"s{i:02}", gpus=8) for i in range(30)))
     run, pod = live.run("gang"), hp("h").task(99)
     preemptor = live.scheduler.pools["A100"].policy._preemptor  # type: ignore[attr-defined]
-    if remembered:
-        preemptor._fitting.remember(pod).runs()
     assert preemptor.choose(pod, 600.0).runs != [run]
     first, second = run.nodes
-    live.tell(700, Shrunk(run, [(first.name, 8), (second.name, 7)]))
+    live.tell(700, Shrunk(run, [PodsOn(first.name, 8), PodsOn(second.name, 7)]))
     assert started(live.submit(800, hp("eight", gpus=8), hp("seven", gpus=7))) == ["eight", "seven"]
     assert preemptor.choose(pod, 900.0).runs == [run]
     assert run.waste(900.0) == 900

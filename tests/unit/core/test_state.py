@@ -353,9 +353,9 @@ def test_a_node_that_got_smaller_opens_when_what_it_holds_fits_again() -> None:
     assert live.state().pool.capacity == 3
     plan = live.tell(2, Finished(live.run("h1")))
     assert started(plan) == ["h3"]
-    held = [mask for name in ("h2", "h3") for _, mask, _ in live.run(name).places]
-    assert sorted(mask.bit_count() for mask in held) == [1, 2]
-    assert (held[0] | held[1]).bit_count() == 3, "as many as it still has, whichever they are"
+    (node,) = live.state().nodes
+    assert live.run("h2").nodes == live.run("h3").nodes == [node]
+    assert (node.idle, node.surplus) == (0, 0), "as many as it still has"
 
 
 def test_where_a_node_holds_too_much_the_others_go_on() -> None:
@@ -623,20 +623,20 @@ def test_a_node_that_gets_room_by_an_eviction_elsewhere_is_used_in_the_same_inst
     assert not any(node.overfull for node in live.state().nodes)
 
 
-def test_cards_of_a_victim_count_in_every_place_of_the_start() -> None:
-    """Two pods of one task on one node, each on the cards of another victim: both victims are in the way."""
+def test_a_start_waits_for_the_victims_of_all_its_pods() -> None:
+    """Two pods of one task on one node, each in the room of another victim."""
     live = Live(4)
     live.submit(0, spot("a", gpus=2), spot("b", gpus=2))
     plan = live.submit(10, hp("h", gpus=2, pods=2))
     victims = [eviction.run for eviction in plan.evictions]
     assert len(victims) == 2
-    state = live.state()
-    assert set(state.in_the_way(plan.starts[0])) == set(victims)
+    state, (taker,) = live.state(), plan.starts
+    assert state.leaving == dict.fromkeys(victims, taker)
     live.tell(20, EvictionDone(victims[0]))
-    assert state.in_the_way(plan.starts[0]) == victims[1:]
+    assert (state.leaving, state.pending) == ({victims[1]: taker}, {taker: 1})
 
 
-def test_who_is_in_the_way_is_known_when_cards_get_other_numbers() -> None:
+def test_a_start_still_waits_for_its_victim_when_the_node_got_smaller() -> None:
     live = Live(4)
     live.submit(0, hp("first", gpus=2))
     live.submit(1, spot("victim", gpus=2))
@@ -644,7 +644,8 @@ def test_who_is_in_the_way_is_known_when_cards_get_other_numbers() -> None:
     live.tell(11, Finished(live.run("first")))
     spec = live.state().nodes[0].spec
     live.tell(12, NodesChanged([NodeChange(NodeChangeKind.RESIZED, replace(spec, gpus=3))]))
-    assert live.state().in_the_way(live.run("taker")) == [plan.evictions[0].run]
+    assert live.state().leaving == {plan.evictions[0].run: live.run("taker")}
+    assert live.state().pending == {live.run("taker"): 1}
 
 
 # -- nodes with another label, pools without nodes -----------------------------------------------------------

@@ -212,7 +212,7 @@ def test_the_growth_is_that_of_the_card_the_pool_would_take() -> None:
     stage.holds("n0", hp("a", gpus=0.6))
     in_the_way = stage.holds("n0", hp("b", gpus=0.4))
     stage.holds("n0", hp("c", gpus=0.3))
-    stage.pool.release(in_the_way.places, in_the_way.task)
+    stage.pool.release(in_the_way.places)
     stage.holds("n1", hp("d", gpus=0.3))
     assert chosen(stage, hp("x", gpus=0.3), mix) == "n1"
     assert chosen(stage, hp("x", gpus=0.5), mix) == "n0"  # 0.7 -> 0.2 x 2 on both nodes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from builders import Draft, Stage, hp, spot
-from gfs import NodeSpec, Task
+from gfs import NodeSpec
 from gfs.core.node import Node
-from gfs.core.ports import Refuses
+from gfs.core.ports import Placer
 from gfs.core.state import PoolState
+from gfs.domain.task import Role
 from gfs.policies.placement import Chooser, FitPlacer, best_fit, first_fit
 
 
@@ -58,14 +59,14 @@ def test_class_and_history_do_not_matter() -> None:
     for placer in (best_fit(stage.pool), first_fit(stage.pool)):
         stage.evicts(stage.holds("n0", spot("victim")))
         assert chosen(placer, spot("x")) == chosen(placer, hp("x")) == "n0"
-        assert not isinstance(placer, Refuses), "it uses every node with room"
+        assert placer.closed(spot("x").task()) == (0, ""), "it uses every node with room"
 
 
-class FirstChoice:
-    """A placer that names its first choice and nothing else."""
+class FirstChoice(Placer):
+    """A placer that names its first choice and nothing else: the last node with the GPUs."""
 
-    def choose(self, task: Task) -> Node | None:
-        raise AssertionError("asked for a task that wants more than cards")
+    def choose(self, role: Role) -> Node | None:
+        return max(self.pool.with_gpus(role), key=lambda node: node.index, default=None)
 
 
 def test_a_placer_that_only_names_its_first_choice_gets_the_fullest_node_that_fits() -> None:
@@ -76,7 +77,7 @@ def test_a_placer_that_only_names_its_first_choice_gets_the_fullest_node_that_fi
     for index, (node, cards) in enumerate(((n1, 4), (n2, 6))):
         task = hp(f"h{index}", gpus=cards).task(index)
         state.start(task, [state.pool.occupy(node, task)], 0.0)
-    chooser = Chooser(state.pool, FirstChoice())
+    chooser = Chooser(state.pool, FirstChoice(state.pool))
     assert chooser.choose(hp("x", gpus=2, only=("a",)).task(9)) is n1
     assert chooser.choose(hp("y", gpus=6, only=("a",)).task(10)) is n0
     assert chooser.choose(hp("z", gpus=4, only=("b",)).task(11)) is None
@@ -85,9 +86,9 @@ def test_a_placer_that_only_names_its_first_choice_gets_the_fullest_node_that_fi
 def test_what_is_short_is_told_of_a_node_that_lacks_it_not_of_one_that_fits() -> None:
     # n0: 2 idle cards and CPUs for its one pod. n1: 4 idle cards, 4 CPUs, no pod of 8 CPUs. The gang wants two pods.
     specs = [NodeSpec(0, "n0", "A100", 2, cpus=8.0), NodeSpec(1, "n1", "A100", 4, cpus=4.0)]
-    state = PoolState("A100", specs, resources=True)
+    state = PoolState("A100", specs)
     chooser = Chooser(state.pool, best_fit(state.pool))
     gang = hp("gang", gpus=2, pods=2, cpus=8).task(0)
-    assert [node.name for node in chooser.ranked(gang)] == ["n0", "n1"]
+    assert chooser.choose(gang) is state.pool.nodes[0]
     assert chooser.short(gang) == "4 idle GPUs on n1, but 4 of 4 CPUs free, pod asks 8"
     assert chooser.short(gang, without_spot=True) == "4 GPUs on n1, but 4 of 4 CPUs free, pod asks 8"

@@ -13,6 +13,10 @@ from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 BUSY = hp("busy", gpus=8, lasting=100)
 
 
+def asks_alike(task: Task) -> None:
+    """All tasks ask for the same besides GPUs."""
+
+
 def test_more_gpus_per_pod_go_first_however_late_they_came() -> None:
     story = play(nodes(8), BUSY, spot("one", gpus=1, at=10), spot("two", gpus=2, at=20), spot("four", gpus=4, at=30))
     assert story.where("four") == ["n0/0+1+2+3"]
@@ -47,7 +51,7 @@ def test_fractions_come_after_whole_cards_larger_ones_first() -> None:
 
 def test_equals_with_another_guarantee_go_by_submission_too() -> None:
     # Each guarantee has a lane of its own; which of them came up first makes no difference.
-    queue, served = SizedQueue(), []
+    queue, served = SizedQueue(asks_alike), []
     for index, hours in ((3, 1.0), (1, 4.0), (2, 1.0), (0, 2.0)):
         queue.push(spot(f"s{index}", gpus=2, hours=hours).task(index))
     queue.scan(lambda task: not served.append(task.index), 8, lambda hours: 8.0)
@@ -55,7 +59,7 @@ def test_equals_with_another_guarantee_go_by_submission_too() -> None:
 
 
 def test_who_withdraws_does_not_change_the_order_of_the_others() -> None:
-    queue, served = HeadBlockingQueue(), []
+    queue, served = HeadBlockingQueue(asks_alike), []
     tasks = {index: hp(f"h{index}").task(index) for index in range(5)}
     for index in (2, 1, 0, 4, 3):
         queue.push(tasks[index])
@@ -102,7 +106,7 @@ def test_a_gang_that_failed_does_not_block_smaller_pods() -> None:
 
 def test_a_size_refused_by_the_quota_of_one_guarantee_is_tried_for_another() -> None:
     # For four hours nothing is left of the quota, for one hour 8 GPUs: same size, other constraint.
-    queue, tried = SizedQueue(), list[str]()
+    queue, tried = SizedQueue(asks_alike), list[str]()
     for index, hours in enumerate((4, 4, 1)):
         queue.push(spot(f"{hours} h", gpus=2, hours=hours).task(index))
 
@@ -116,7 +120,7 @@ def test_a_size_refused_by_the_quota_of_one_guarantee_is_tried_for_another() -> 
 
 def test_limits_are_asked_for_again_when_a_task_has_started() -> None:
     # 5 GPUs are left: 4 of them go to the first, so the one that wants 2 must wait and the one that wants 1 may go.
-    queue, left, asked = SizedQueue(), [5.0], list[float]()
+    queue, left, asked = SizedQueue(asks_alike), [5.0], list[float]()
     for index, gpus in enumerate((8, 4, 2, 1)):
         queue.push(spot(f"{gpus} GPUs", gpus=gpus).task(index))
     tried: list[str] = []
@@ -236,7 +240,7 @@ def test_static_a_large_gang_that_fails_lets_a_small_one_of_that_size_go() -> No
 def test_static_what_failed_says_something_of_larger_ones_with_its_guarantee_only() -> None:
     # The first one fails. The second is larger and has the same guarantee; the third has another quota, the fourth less
     # to ask for.
-    queue, tried = FcfsQueue(), list[int]()
+    queue, tried = FcfsQueue(asks_alike), list[int]()
     for index, (gpus, hours) in enumerate(((4, 1.0), (8, 1.0), (4, 4.0), (2, 1.0))):
         queue.push(spot(f"s{index}", gpus=gpus, hours=hours).task(index))
     queue.scan(lambda task: bool(tried.append(task.index)), 8, lambda hours: 8.0)
@@ -244,7 +248,7 @@ def test_static_what_failed_says_something_of_larger_ones_with_its_guarantee_onl
 
 
 def test_sizes_that_have_left_are_forgotten() -> None:
-    queue = SizedQueue()
+    queue = SizedQueue(asks_alike)
     for i in range(50):
         queue.push(Task(i, f"t{i}", "o", "A100", Priority.SPOT, 1, (i + 1) / 100, 0.0, 1.0))
     queue.scan(lambda task: True, 8, lambda hours: 1e9)

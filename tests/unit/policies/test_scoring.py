@@ -262,9 +262,11 @@ def test_a_fraction_takes_the_fullest_card_that_still_fits() -> None:
     for share in (0.3, 0.8, 0.6):  # each opens a card of its own: 0.3+0.8 > 1, 0.6 fits beside 0.3
         stage.holds("n0", hp(f"s{share}", gpus=share))
     # Card 0 holds 0.3 + 0.6 = 0.9, card 1 holds 0.8.
-    assert stage.holds("n0", hp("x", gpus=0.1)).places[0][1] == 1 << 0
-    assert stage.holds("n0", hp("y", gpus=0.2)).places[0][1] == 1 << 1
-    assert stage.holds("n0", hp("z", gpus=0.2)).places[0][1] == 1 << 2, "an idle card last"
+    node = stage.node("n0")
+    assert stage.holds("n0", hp("x", gpus=0.1)).places == [(node, stage.state.runs[3].task, 1, 0)]
+    assert stage.holds("n0", hp("y", gpus=0.2)).places[0][3] == 1
+    assert stage.holds("n0", hp("z", gpus=0.2)).places[0][3] == 2, "an idle GPU last"
+    assert node.idle == 1
 
 
 def test_a_fraction_prefers_a_divided_card_on_a_full_node() -> None:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.limits import MOST_CPUS, MOST_GPUS, MOST_GPUS_A_NODE, MOST_SECONDS
 from gfs.domain.node import NodeEvent, NodeSpec
-from gfs.domain.task import PODS, Priority, Requests, Role, Task, split_requests
+from gfs.domain.task import MEMORY, PODS, Priority, Requests, Role, Task
 from gfs.domain.units import DAY, HOUR, MICRO
 from gfs.domain.workload import EmptyNodes, Workload, pods_held
 from gfs.gc_paused import gc_paused
@@ -127,10 +127,10 @@ def read_node_specs(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, .
     labels: list[tuple[tuple[str, str], ...]] = checks.parsed("labels", read_labels, ())
     specs = []
     for i, row in enumerate(np.flatnonzero(checks.good).tolist()):
-        _, memory, further = split_requests(resources[row])
-        usual = (names[row], models[row], int(gpus[row]), float(cpus[row]), memory)
-        pods = int(dict(resources[row]).get(PODS, 0))
-        specs.append(NodeSpec(i, *usual, pods, resources=further, labels=labels[row]))
+        stated = dict(resources[row])
+        memory, most_pods = stated.pop(MEMORY, 0.0), int(stated.pop(PODS, 0))
+        usual = (names[row], models[row], int(gpus[row]), float(cpus[row]), memory, most_pods)
+        specs.append(NodeSpec(i, *usual, resources=tuple(stated.items()), labels=labels[row]))
     return tuple(specs), checks.bad_rows()
 
 
@@ -187,7 +187,7 @@ def _numbers_of_pods(checks: Checks, roles: list[Roles]) -> tuple[Floats, Floats
     said = np.full((3, len(roles)), math.nan)
     for row, each in enumerate(roles):
         if each:
-            most_cpus = max(split_requests(role.requests)[0] for role in each)
+            most_cpus = max(role.cpus_per_pod for role in each)
             most_gpus = max(role.gpus_per_pod for role in each)
             said[:, row] = most_cpus, most_gpus, sum(role.pods for role in each)
     fine = checks.fine(ROLES_COLUMN)
@@ -207,8 +207,9 @@ def _numbers_of_pods(checks: Checks, roles: list[Roles]) -> tuple[Floats, Floats
 def _with_roles(task: Task, roles: Roles, topology_key: str) -> Task:
     """Returns the task with these roles; a single one is that of a task of equal pods."""
     if len(roles) == 1:
-        _, memory, further = split_requests(roles[0].requests)
-        return replace(task, memory_per_pod=memory, resources=further, topology_key=topology_key)
+        (role,) = roles
+        more = {"memory_per_pod": role.memory_per_pod, "resources": role.resources}
+        return replace(task, **more, topology_key=topology_key)
     if roles:
         return replace(task, cpus_per_pod=0.0, mixed=roles, topology_key=topology_key)
     return replace(task, topology_key=topology_key) if topology_key else task
