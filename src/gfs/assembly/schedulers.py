@@ -21,7 +21,7 @@ from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Role, Task, split_requests
+from gfs.domain.task import Role, Task
 from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
@@ -280,8 +280,8 @@ def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
     if too_large:
         task = too_large[0]
         raise InputError(
-            f"resources=on: task {task.name} asks {_why_never(empty[task.gpu_model], task)}{len(too_large)} such tasks);"
-            " correct cpu_request or cpu_num, take these tasks out of the trace, or set resources=off"
+            f"resources=on: task {task.name} asks {_why_never(empty[task.gpu_model], task)}{len(too_large)} such"
+            " tasks); correct cpu_request or cpu_num, take these tasks out of the trace, or set resources=off"
         )
 
 
@@ -299,9 +299,8 @@ def _lacking(pool: Pool, roles: Sequence[Role], where: str = "") -> str:
     never = f"the empty nodes of pool {pool.gpu_model}{where}"
     role = min(roles, key=lambda each: pool.slots(each) / each.pods)
     if (slots := pool.slots(role)) < role.pods:
-        cpus, memory, further = split_requests(role.requests)
-        more = [f"{amount:g} {name}" for name, amount in (("GiB", memory), *further) if amount]
-        asks = " and ".join((f"{format_gpus(role.gpus_per_pod)} GPUs", f"{cpus:g} CPUs", *more))
+        more = [f"{amount:g} {name}" for name, amount in (("GiB", role.memory_per_pod), *role.resources) if amount]
+        asks = " and ".join((f"{format_gpus(role.gpus_per_pod)} GPUs", f"{role.cpus_per_pod:g} CPUs", *more))
         short = Chooser(pool, best_fit(pool)).short(role)
         return (
             f"{role.pods} pods of {asks} each, of which {never} hold {slots}, so it could never start"
@@ -317,7 +316,8 @@ def _lacking(pool: Pool, roles: Sequence[Role], where: str = "") -> str:
     for name, amount in asked.items():
         has = sum(float(node.total) if name == GPUS else node.free.get(name, inf) for node in nodes)
         if has + SLACK < amount:
-            return f"{amount:g} {name} for all its roles, of which {never} have {has:g}, so it could never start ("
+            words = {"cpus": "CPUs", "memory": "GiB memory"}.get(name, name)
+            return f"{amount:g} {words} for all its roles, of which {never} have {has:g}, so it could never start ("
     return ""
 
 

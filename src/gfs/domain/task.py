@@ -42,13 +42,6 @@ def requests_of(cpus: float, memory: float, resources: Requests = ()) -> Request
     return tuple((name, amount) for name, amount in amounts if amount)
 
 
-def split_requests(requests: Requests) -> tuple[float, float, Requests]:
-    """Returns CPUs, GiB of memory and the further resources of a pod with these requests."""
-    usual = dict(requests)
-    further = tuple(each for each in requests if each[0] not in (CPUS, MEMORY, PODS))
-    return usual.get(CPUS, 0.0), usual.get(MEMORY, 0.0), further
-
-
 class Role:
     """A number of equal pods of a task, each asking for resources on one node. A task of equal pods is its own role."""
 
@@ -197,7 +190,7 @@ class Task(Role):
 
     @property
     def asks(self) -> str:
-        """Its pods in words: '1 pods of 0 GPUs + 4 pods of 8 GPUs'."""
+        """Its pods in words: '4 pods of 8 GPUs + 1 pods of 0 GPUs'."""
         return " + ".join(f"{role.pods} pods of {role.gpus_per_pod:g} GPUs" for role in self.roles)
 
     def shrunk(self, lost: Mapping[int, int]) -> Task:

@@ -15,7 +15,7 @@ import pyarrow.csv as pacsv
 
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeEvent
-from gfs.domain.task import MEMORY, PODS, Task, split_requests
+from gfs.domain.task import MEMORY, PODS, Task
 from gfs.domain.workload import Workload
 from gfs.files import write_atomically
 from gfs.forecasting.history import DemandHistory
@@ -91,7 +91,7 @@ def _job_columns(workload: Workload) -> dict[str, Sequence[Any]]:
     }
     columns |= {"duration": workload.durations, "job_type": [task.priority.label for task in tasks]}
     if any(task.mixed for task in tasks):
-        columns["cpu_request"] = [max(split_requests(role.requests)[0] for role in task.roles) for task in tasks]
+        columns["cpu_request"] = [max(role.cpus_per_pod for role in task.roles) for task in tasks]
     for name in OPTIONAL_JOB_COLUMNS:
         values = [getattr(task, name) for task in tasks]
         if any(value != TASK_DEFAULTS[name] for value in values):

@@ -7,7 +7,6 @@ timestamps as seconds since the midnight before the first submission, in UTC if 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.limits import MOST_CPUS, MOST_GPUS, MOST_GPUS_A_NODE, MOST_SECONDS
 from gfs.domain.node import NodeEvent, NodeSpec
-from gfs.domain.task import PODS, Priority, Role, Task, split_requests
+from gfs.domain.task import MEMORY, PODS, Priority, Requests, Role, Task
 from gfs.domain.units import DAY, HOUR, MICRO
 from gfs.domain.workload import EmptyNodes, Workload, pods_held
 from gfs.gc_paused import gc_paused
@@ -124,13 +123,14 @@ def read_node_specs(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, .
     checks.reject("gpu_capacity_num", (gpus < 1) | (gpus != np.floor(gpus)), "must be a whole number of 1 or more")
     checks.reject("cpu_num", cpus < 0, "must not be negative")
     checks.reject_duplicates("node_name", names)
-    resources, labels = checks.parsed("resources", read_resources, ()), checks.parsed("labels", read_labels, ())
+    resources: list[Requests] = checks.parsed("resources", read_resources, ())
+    labels: list[tuple[tuple[str, str], ...]] = checks.parsed("labels", read_labels, ())
     specs = []
     for i, row in enumerate(np.flatnonzero(checks.good).tolist()):
-        _, memory, further = split_requests(resources[row])
-        usual = (names[row], models[row], int(gpus[row]), float(cpus[row]), memory)
-        pods = int(dict(resources[row]).get(PODS, 0))
-        specs.append(NodeSpec(i, *usual, pods, resources=further, labels=labels[row]))
+        stated = dict(resources[row])
+        memory, most_pods = stated.pop(MEMORY, 0.0), int(stated.pop(PODS, 0))
+        usual = (names[row], models[row], int(gpus[row]), float(cpus[row]), memory, most_pods)
+        specs.append(NodeSpec(i, *usual, resources=tuple(stated.items()), labels=labels[row]))
     return tuple(specs), checks.bad_rows()
 
 
@@ -141,7 +141,7 @@ def _read_jobs(
     checks = Checks(table)
     names, owners, models = (checks.text(name) for name in ("job_name", "organization", "gpu_model"))
     kinds = checks.text("job_type")
-    roles = checks.parsed(ROLES_COLUMN, read_roles, ())
+    roles: list[Roles] = checks.parsed(ROLES_COLUMN, read_roles, ())
     keys = checks.parsed(TOPOLOGY_COLUMN, read_name, "")
     cpus, gpus, pods = _numbers_of_pods(checks, roles)
     submit = checks.number("submit_time", most=MOST_SECONDS, kinds=TIME_KINDS)
@@ -184,37 +184,32 @@ def _read_jobs(
 
 def _numbers_of_pods(checks: Checks, roles: list[Roles]) -> tuple[Floats, Floats, Floats]:
     """Returns CPUs and GPUs per pod and the number of pods; where a row has roles, these say so, and it must agree."""
-    limits = {"cpu_request": MOST_CPUS, "gpu_request": MOST_GPUS, "worker_num": MOST_GPUS}
-    if not any(roles) and checks.fine(ROLES_COLUMN).all():
-        cpus, gpus, pods = (checks.number(name, most=most) for name, most in limits.items())
-        return cpus, gpus, pods
-    stated = {
-        "cpu_request": ("the most CPUs of a role are", lambda each: max(split_requests(r.requests)[0] for r in each)),
-        "gpu_request": ("the most GPUs of a role are", lambda each: max(role.gpus_per_pod for role in each)),
-        "worker_num": ("the pods of all roles are", lambda each: sum(role.pods for role in each)),
-    }
-    columns = []
-    for name, most in limits.items():
-        words, of = stated[name]
-        # Where the roles are wrong, that is all that is said of the row.
-        said = np.where(checks.fine(ROLES_COLUMN), [of(each) if each else math.nan for each in roles], 1.0)
-        values = checks.number(name, most=most, missing=said)
-        differs = ~np.isnan(said) & checks.fine(ROLES_COLUMN) & (values != said)
-        checks.reject(name, differs, _saying(words, said))
-        columns.append(values)
-    cpus, gpus, pods = columns
-    return cpus, gpus, pods
+    said = np.full((3, len(roles)), math.nan)
+    for row, each in enumerate(roles):
+        if each:
+            most_cpus = max(role.cpus_per_pod for role in each)
+            most_gpus = max(role.gpus_per_pod for role in each)
+            said[:, row] = most_cpus, most_gpus, sum(role.pods for role in each)
+    fine = checks.fine(ROLES_COLUMN)
+    said[:, ~fine] = 1.0  # that the roles are wrong is all that is said of such a row
 
+    def column(name: str, most: float, stated: Floats, words: str) -> Floats:
+        values = checks.number(name, most=most, missing=stated)
+        differs = fine & ~np.isnan(stated) & (values != stated)
+        checks.reject(name, differs, lambda row: f"{words} {stated[row]:g}")
+        return values
 
-def _saying(words: str, said: Floats) -> Callable[[int], str]:
-    return lambda row: f"{words} {said[row]:g}"
+    cpus = column("cpu_request", MOST_CPUS, said[0], "the most CPUs that a role asks for are")
+    gpus = column("gpu_request", MOST_GPUS, said[1], "the most GPUs that a role asks for are")
+    return cpus, gpus, column("worker_num", MOST_GPUS, said[2], "the pods of all roles together are")
 
 
 def _with_roles(task: Task, roles: Roles, topology_key: str) -> Task:
     """Returns the task with these roles; a single one is that of a task of equal pods."""
     if len(roles) == 1:
-        _, memory, further = split_requests(roles[0].requests)
-        return replace(task, memory_per_pod=memory, resources=further, topology_key=topology_key)
+        (role,) = roles
+        more = {"memory_per_pod": role.memory_per_pod, "resources": role.resources}
+        return replace(task, **more, topology_key=topology_key)
     if roles:
         return replace(task, cpus_per_pod=0.0, mixed=roles, topology_key=topology_key)
     return replace(task, topology_key=topology_key) if topology_key else task

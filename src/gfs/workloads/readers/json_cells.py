@@ -11,7 +11,7 @@ from math import floor
 from typing import Any
 
 from gfs.domain.limits import MOST_AMOUNT, MOST_CPUS, MOST_GPUS, MOST_PODS
-from gfs.domain.task import MEMORY, PODS, Requests, Role, Task, split_requests
+from gfs.domain.task import MEMORY, PODS, Requests, Role, Task
 from gfs.domain.text import suggestion
 from gfs.domain.units import MICRO
 
@@ -75,10 +75,9 @@ def object_text(pairs: Iterable[tuple[str, float | str]]) -> str:
 
 
 def _role_object(role: Role) -> dict[str, Any]:
-    cpus, memory, resources = split_requests(role.requests)
-    parts = {"gpus": role.gpus_per_pod, "cpus": cpus, "memory": memory}
+    parts = {"gpus": role.gpus_per_pod, "cpus": role.cpus_per_pod, "memory": role.memory_per_pod}
     stated = {"pods": role.pods} | {key: _plain(amount) for key, amount in parts.items() if amount}
-    return stated | ({"resources": {name: _plain(amount) for name, amount in resources}} if resources else {})
+    return stated | ({"resources": {name: _plain(amount) for name, amount in role.resources}} if role.resources else {})
 
 
 def _plain(value: float | str) -> float | str:
