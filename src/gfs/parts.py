@@ -15,7 +15,6 @@ from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.filters.base import Filter
 from gfs.core.filters.nodes import NodeRule
 from gfs.core.index import Bucket, NodeIndex, Rank
-from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
 from gfs.core.pool import Pool
@@ -69,7 +68,6 @@ __all__ = [
     "GfsPreemptor",
     "GreedyPolicy",
     "HeadBlockingQueue",
-    "LazyHeap",
     "LearningComposition",
     "Listener",
     "Node",

@@ -35,7 +35,7 @@ from gfs.core.events import (
     in_order,
 )
 from gfs.core.invariants import check_state
-from gfs.core.ports import Build, Learns, Policy, SolverFigures
+from gfs.core.ports import Build, Policy, SolverFigures
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
 from gfs.core.state import PoolState
@@ -209,7 +209,7 @@ class Scheduler:
 
     def _learn(self, trained: Trained) -> None:
         pool = self.pools.get(trained.gpu_model)
-        if pool is not None and isinstance(pool.policy.quota, Learns):
+        if pool is not None:
             pool.policy.quota.trained(trained.model, trained.asked_at)
 
     def _submit(self, task: Task, now: float) -> None:

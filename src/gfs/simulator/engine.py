@@ -87,7 +87,7 @@ class Engine:
         self._rules = rules
         self._tick = tick
         self._progress = progress
-        self._heap: Heap = []  # no LazyHeap: an entry keeps its time, and of a run that was stopped it is skipped
+        self._heap: Heap = []  # an entry keeps its time; that of a run that was stopped is skipped
         self._sequence = count(1)
         self._cancelled = 0
         self._remaining: dict[int, float] = {}
