@@ -111,7 +111,7 @@ class Scheduler:
 
     def handle(self, now: float, events: Sequence[Event]) -> Plan:
         """Take in what happened at one instant, in the order of the time model whatever the order given, and decide."""
-        if len(events) == 1:  # nearly always
+        if len(events) == 1:  # the same as below without its calls: a tenth of a simulation's time
             event: Any = events[0]
             kind = type(event)
             if kind is Finished:
@@ -134,9 +134,6 @@ class Scheduler:
                             for tell in pool.submitted:
                                 tell(task, now)
                         return pool.policy.decide((task,), False, now)
-            elif kind is Tick and len(self.pools) == 1:
-                self._tick(now)
-                return self._in_turn[0].decide(now)
         return self._handle(now, in_order(events) if len(events) > 1 else events)
 
     def _handle(self, now: float, events: Sequence[Event]) -> Plan:

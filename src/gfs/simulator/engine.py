@@ -209,25 +209,18 @@ class Engine:
     # -- carrying out a plan -----------------------------------------------------------------------
 
     def _carry_out(self, plan: Plan, now: float) -> None:
-        if plan.lost or plan.evictions:
-            self._end_runs(plan, now)
-        for run in plan.starts:
-            if run.start > now:
-                heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
-                continue
-            task, waited = run.task, run.waited  # as `_begin`, without the call
-            left = self._durations[task.index] if run.number == 1 else self._remaining[task.index]
-            self._record((now, START, task, run, None if waited is None else waited.reason))
-            heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
-        if plan.wake != inf:
-            heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
-
-    def _end_runs(self, plan: Plan, now: float) -> None:
         for lost in plan.lost:
             if lost.began:
                 self._lose(lost, now)
         for eviction in plan.evictions:
             self._stop(now, eviction)
+        for run in plan.starts:
+            if run.start > now:
+                heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
+            else:
+                self._begin(run)
+        if plan.wake != inf:
+            heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
 
     def _begin(self, run: Run) -> None:
         """A run's pods start; it will finish when what is left of its work is done."""
