@@ -22,7 +22,7 @@ from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Role, Task
 from gfs.domain.units import MICRO
 from gfs.policies.domains import domains_of, places_of, tightest_first
-from gfs.policies.placement import Chooser
+from gfs.policies.placement import FEW, Chooser
 from gfs.policies.preemption import gentlest
 
 PART_OF_A_CARD = 1 - 1 / MICRO
@@ -188,8 +188,11 @@ class GreedyPolicy(Listener, Policy):
         return self._place_roles(task.roles)
 
     def _place_roles(self, roles: Sequence[Role]) -> list[Place]:
-        if any(self._pool.slots(role) < role.pods for role in roles):
-            return []
+        pool = self._pool
+        for role in roles:
+            slots = pool.slots if role.pods > FEW else pool.gpu_slots  # to try a few pods is quicker than to count
+            if slots(role) < role.pods:
+                return []
         if all(self._trial.fill(role, self._chooser.choose, up=self._placer.fills_up) for role in roles):
             return self._trial.commit()
         self._trial.rollback()
