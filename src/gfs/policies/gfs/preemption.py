@@ -73,7 +73,7 @@ class GfsPreemptor(Preemptor):
         return Victims(self._pool.nodes[at], runs, choice, self._alternatives(found) if self._tell else ())
 
     def _search(self, role: Role, now: float) -> list[Found]:
-        """Returns the nodes that were looked at, the cheapest first; of nodes with equal cost not all are."""
+        """Returns the nodes that were looked at, the cheapest first: all that could be it, and some to tell of."""
         pool, spot = self._pool, self.spot
         totals = evicted, completed = self._ledger.totals(now)
         waste = spot.waste(now)
@@ -92,6 +92,8 @@ class GfsPreemptor(Preemptor):
             if best is None or each[:3] < best[:3]:
                 best = each
             keep = _could_win(bound, fewest, rows, best)
+            if self._tell and len(found) < MOST_ALTERNATIVES:
+                keep[:] = True
             keep[first] = False
             rows, fewest, bound = rows[keep], fewest[keep], bound[keep]
         return sorted(found, key=lambda each: each[:3])
