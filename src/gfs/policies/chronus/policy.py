@@ -32,6 +32,7 @@ from gfs.domain.units import MICRO
 from gfs.policies.chronus.placement import RoundPlacement
 from gfs.policies.chronus.program import SLACK, Capacity, Shape, TaskGroup, select
 from gfs.policies.chronus.reasons import BetweenLeases, LeaseEnd, NoLease
+from gfs.policies.domains import places_of
 from gfs.policies.placement import Chooser
 
 LEAST_WORTH = 0.01
@@ -154,7 +155,7 @@ class ChronusPolicy(Listener, Policy):
             if shape in failed or not placement.place(task):
                 failed.add(shape)
                 continue
-            stopped, places = self._trial.evicted, self._trial.commit()
+            stopped, places = self._trial.evicted, places_of(task, self._trial.commit())
             for run in stopped:
                 self.state.evict(run, now)
                 self._waiting[run.task.index].overhead = self._resume_overhead
