@@ -21,7 +21,7 @@ from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Task
+from gfs.domain.task import CPUS, MEMORY, PODS, Role, Task
 from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
@@ -267,22 +267,29 @@ def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
         for model in workload.capacity()
     }
     held: dict[Hashable, int] = {}
-    too_large: list[Task] = []
+    too_large: list[tuple[Task, Role]] = []
     for task in workload.tasks:
-        ask = (task.gpu_model, task.gpus_per_pod, task.requests, task.rules)
-        if ask not in held:
-            held[ask] = empty[task.gpu_model].slots(task) if task.gpu_model in empty else sys.maxsize
-        if held[ask] < task.pods:
-            too_large.append(task)
+        for role in task.roles:
+            ask = (task.gpu_model, role.gpus_per_pod, role.requests, role.rules)
+            if ask not in held:
+                held[ask] = empty[task.gpu_model].slots(role) if task.gpu_model in empty else sys.maxsize
+            if held[ask] < role.pods:
+                too_large.append((task, role))
+                break
     if not too_large:
         return
-    task = too_large[0]
+    task, role = too_large[0]
     pool = empty[task.gpu_model]
-    fit = pool.slots(task)
-    short = Chooser(pool, best_fit(pool)).short(task)
-    asks = f"{task.cpus_per_pod:g} CPUs" + (f" and {task.memory_per_pod:g} GiB" if task.memory_per_pod else "")
+    fit = pool.slots(role)
+    short = Chooser(pool, best_fit(pool)).short(role)
+    amounts = {name: amount for name, amount in role.requests if name != PODS}
+    words = [f"{amounts.pop(CPUS, 0):g} CPUs", f"{amounts.pop(MEMORY, 0):g} GiB"]
+    words = [each for each in words if not each.startswith("0 ")] + [
+        f"{more:g} {name}" for name, more in amounts.items()
+    ]
+    asks = " and ".join([f"{format_gpus(role.gpus_per_pod)} GPUs", *words])
     raise InputError(
-        f"resources=on: task {task.name} asks {task.pods} pods of {format_gpus(task.gpus_per_pod)} GPUs and {asks}"
+        f"resources=on: task {task.name} asks {role.pods} pods of {asks}"
         f" each, of which the empty nodes of pool {task.gpu_model} hold {fit}, so it could never start"
         f" ({short}; {len(too_large)} such tasks); correct cpu_request or cpu_num, take these tasks out of the trace,"
         f" or set resources=off"

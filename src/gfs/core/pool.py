@@ -167,7 +167,7 @@ class Pool:
         if role.cards:
             return self.hp_slots(role.cards) if without_spot else self.idle_slots(role.cards)
         if not role.share:
-            return sum(MOST_PODS for node in self.nodes if not node.closed)
+            return sum(node.pods_by_gpus(role, without_spot=without_spot) for node in self.nodes)
         whole = self.hp_slots(1) if without_spot else self.idle
         divided = sum(node.pods_by_gpus(role, without_spot=without_spot) for node in self.divided)
         undivided = whole - sum(node.hp_free if without_spot else node.idle for node in self.divided)

@@ -84,12 +84,11 @@ class Run(Struct, eq=False):
         `gone`: (node, number of the role) -> pods. The last places of a node go first.
         """
         task, left = self.task, dict(gone)
-        numbers = {role: number for number, role in enumerate(task.roles)}
         lost = Counter[int]()
         kept: list[tuple[Node, int, int, int]] = []
         given_up: list[Place] = []
         for node, role, pods, slot in reversed(self.places):
-            number = numbers[role]
+            number = role.number
             go = min(left.get((node, number), 0), pods)
             if go:
                 left[node, number] -= go

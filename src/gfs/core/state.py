@@ -190,8 +190,7 @@ class PoolState:
         for name, left, number in starmap(PodsOn, pods):
             node = self._by_name.get(name)
             if node is not None and number < len(run.task.roles):
-                role = run.task.roles[number]
-                here = sum(held for where, whose, held, _ in run.places if where is node and whose is role)
+                here = sum(held for where, role, held, _ in run.places if where is node and role.number == number)
                 gone[node, number] = min(gone.get((node, number), 0) + left, here)
         before = run.task
         if not 0 < sum(gone.values()) < before.pods:

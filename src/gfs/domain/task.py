@@ -46,11 +46,14 @@ class Role:
     """A number of equal pods of a task, each asking for resources on one node. A task of equal pods is its own role."""
 
     __slots__ = (
-        "cards", "gpu_model", "gpus_per_pod", "index", "is_spot", "pods", "priority", "requests", "rules", "share",
+        "cards", "gpu_model", "gpus_per_pod", "index", "is_spot", "number", "pods", "priority", "requests", "rules",
+        "share",
     )  # fmt: skip
 
     index: int
     """The task's."""
+    number: int
+    """Its position among the roles of the task; 0 where all pods are equal."""
     gpu_model: str
     priority: Priority
     is_spot: bool
@@ -82,6 +85,7 @@ class Role:
         self.gpus_per_pod = gpus_per_pod
         self.requests = requests_of(cpus_per_pod, memory_per_pod, resources)
         self.rules = rules
+        self.number = 0
         self.cards, self.share = _gpus_of_pod(gpus_per_pod)
 
     @property
@@ -93,8 +97,8 @@ class Role:
         """Returns this role as one of the task, with more rules or another number of pods."""
         role = Role(pods or self.pods, self.gpus_per_pod, rules=(*self.rules, *rules))
         role.requests = self.requests
-        role.index, role.gpu_model, role.priority = task.index, task.gpu_model, task.priority
-        role.is_spot = task.is_spot
+        role.index, role.number, role.gpu_model = task.index, self.number, task.gpu_model
+        role.priority, role.is_spot = task.priority, task.is_spot
         return role
 
 
@@ -148,9 +152,12 @@ class Task(Role):
         put(self, "is_spot", self.priority is Priority.SPOT)
         if self.mixed:
             put(self, "mixed", tuple([role.of(self) for role in self.mixed]))
+            for number, role in enumerate(self.mixed):
+                role.number = number
             put(self, "pods", sum(role.pods for role in self.mixed))
             put(self, "gpus_per_pod", max(role.gpus_per_pod for role in self.mixed))
         cards, share = _gpus_of_pod(self.gpus_per_pod)
+        put(self, "number", 0)
         put(self, "cards", cards)
         put(self, "share", share)
         put(self, "requests", requests_of(self.cpus_per_pod, self.memory_per_pod, self.resources))

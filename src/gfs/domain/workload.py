@@ -10,7 +10,7 @@ from itertools import chain, islice
 from gfs.domain.errors import InputError
 from gfs.domain.limits import MOST_GPUS_A_NODE, MOST_SECONDS
 from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeSpec
-from gfs.domain.task import Task
+from gfs.domain.task import Role, Task
 from gfs.domain.units import DAY, MICRO, to_micro
 
 NodeSizes = Counter[int]
@@ -132,21 +132,31 @@ def _problems(workload: Workload) -> Iterator[str]:
                 f"task {task.name} is cancelled at {workload.cancel_times[position]}, before it is submitted"
                 f" at {task.submit_time}"
             )
-        if task.pods < 1 or task.micro < 1 or (task.gpus_per_pod > 1 and task.cards != task.gpus_per_pod):
+        if task.micro < 1 or not all(map(_is_whole, task.roles)):
             yield f"task {task.name} asks {task.pods} pods of {task.gpus_per_pod:g} GPUs"
         elif task.gpu_model not in sizes:
             yield f"task {task.name} asks for {task.gpu_model}, of which there is no node"
-        elif pods_held(sizes[task.gpu_model], task.gpus_per_pod) < task.pods:
+        elif not holds(sizes[task.gpu_model], task):
             yield (
                 f"task {task.name} asks {task.pods} pods of {task.gpus_per_pod:g} GPUs, more than all nodes"
                 f" with {task.gpu_model} can hold"
             )
 
 
+def _is_whole(role: Role) -> bool:
+    """Returns whether there are pods, and they ask for whole GPUs, a part of one, or none."""
+    return role.pods > 0 and (role.gpus_per_pod < 1 or role.cards == role.gpus_per_pod)
+
+
 def never_fitting(workload: Workload) -> list[Task]:
     """Tasks that could not start even if all nodes were empty."""
     sizes = node_sizes(workload.nodes)
-    return [t for t in workload.tasks if pods_held(sizes.get(t.gpu_model, NodeSizes()), t.gpus_per_pod) < t.pods]
+    return [task for task in workload.tasks if not holds(sizes.get(task.gpu_model, NodeSizes()), task)]
+
+
+def holds(sizes: NodeSizes, task: Task) -> bool:
+    """Returns whether empty nodes have the GPUs for the pods of each role by itself."""
+    return all(pods_held(sizes, role.gpus_per_pod) >= role.pods for role in task.roles if role.gpus_per_pod)
 
 
 def node_sizes(nodes: Iterable[NodeSpec]) -> dict[str, NodeSizes]:

@@ -171,7 +171,7 @@ class ReclaimPreemptor(Listener, Preemptor):
                 continue
             i, heap = node.index, self._on_loan[node.total]
             old, new = entries[i], None
-            if node.spot:
+            if node.spot_cards:  # pods without GPUs do not put a node on loan
                 new = (sum(parts // spans[run] for run in node.spot), len(node.spot), i)
             if new != old:
                 entries[i] = new

@@ -78,7 +78,7 @@ class SizedQueue(Queue):
                 if lane:
                     if hours not in limits:
                         limits[hours] = task_limit(hours)
-                    if lane[0][0] * -size <= limits[hours]:
+                    if lane[0][2].gpus <= limits[hours]:
                         heads.append(lane)
             while heads:
                 lane = min(heads) if len(heads) > 1 else heads[0]
@@ -175,7 +175,7 @@ class FcfsQueue(Queue):
         heads = [
             (lane[0][0], key)
             for key, lane in self._lanes.items()
-            if key[0] <= pod_limit and key[0] * key[1] <= limits[key[2]]
+            if key[0] <= pod_limit and lane[0][1].gpus <= limits[key[2]]
         ]
         heapify(heads)
         failed: list[tuple[float, int, float, Hashable]] = []

@@ -178,7 +178,8 @@ class GangSearch:
         run = self._spot.runs[number]
         assert run is not None
         rows = np.array(sorted({node.index for node in run.nodes}), dtype=np.int64)
-        return rows[self._is_usable[rows]]
+        usable: Counts = rows[self._is_usable[rows]]
+        return usable
 
     def _move(self, number: int, sign: int) -> None:
         """Frees what a run holds (or takes it again)."""
@@ -231,7 +232,8 @@ class GangSearch:
                 )
                 if weight + self._weight[number] < best.get(then, (inf,))[0]:
                     best[then] = (float(weight + self._weight[number]), [*those, number])
-        enough = [known for freed, known in best.items() if freed == tuple(missing for _, missing in wanted)]
+        goal = tuple(missing for _, missing in wanted)
+        enough = [known for freed, known in best.items() if freed == goal and known[1]]
         weight, bundle = min(enough, key=lambda known: known[0], default=(inf, []))
         return bundle, weight
 
