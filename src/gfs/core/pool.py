@@ -353,12 +353,7 @@ class Pool:
         """Undoes `register_spot`."""
         for node, *_ in run.places:
             node.spot.pop(run, None)
-        hours = run.task.guarantee_hours
-        left = self.spot_in_use[hours] - run.task.micro
-        if left:
-            self.spot_in_use[hours] = left
-        else:
-            del self.spot_in_use[hours]
+        self._count_spot(run.task, -1)
         for tell in self.listeners.spot_released:
             tell(run)
 
@@ -390,8 +385,15 @@ class Pool:
         for node, role, pods, slot in run.places:
             if not node.closed:
                 node.spot[run] = node.spot.get(run, 0) + (pods * role.cards if slot < 0 else 0)
+        self._count_spot(task, 1)
+
+    def _count_spot(self, task: Task, sign: int) -> None:
         hours = task.guarantee_hours
-        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
+        held = self.spot_in_use.get(hours, 0) + sign * task.micro
+        if held:
+            self.spot_in_use[hours] = held
+        else:
+            self.spot_in_use.pop(hours, None)
 
 
 def _words(name: str) -> str:
