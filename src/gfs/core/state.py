@@ -142,7 +142,7 @@ class PoolState:
         """Returns the evicted runs that must leave before pods in these places can begin.
 
         GPUs and what else a victim holds are given out at once, but they are held until it has left: its own taker and
-        others that need more of a node than is free beside it wait for that.
+        others that need more of a node than is free beside it, or a port that it has, wait for that.
         """
         grace = self.rules.grace_period
         if grace:
@@ -151,11 +151,30 @@ class PoolState:
         for node in {place[0] for place in places}:
             leaving = [run for run in self.leaving if run.pods_on(node)]
             if leaving:
-                held, promised = _held(leaving, node), _held(self.pending, node)
                 idle = {GPUS: float(node.idle), **node.free}
-                if any(idle[name] + SLACK < amount - promised[name] for name, amount in held.items()):
+                if any(idle[name] + SLACK < amount for name, amount in self._not_promised(leaving, node).items()):
                     blockers.update(dict.fromkeys(leaving))
+        if self.leaving:
+            for node, role, _, _ in places:
+                for each, rule in self.pool.filters_of(role):
+                    blockers.update({run: None for run in self.leaving if each.waits_for(rule, node, run)})
         return list(blockers)
+
+    def _not_promised(self, leaving: Iterable[Run], node: Node) -> dict[str, float]:
+        """Returns what leaving runs hold of a node beyond what those get that wait for them."""
+        more = dict.fromkeys((GPUS, *node.free), 0.0)
+        wanted: dict[Run, dict[str, float]] = {}
+        for run in leaving:
+            held = _held(run, node)
+            for taker in self.leaving[run].takers:
+                theirs = wanted.setdefault(taker, _held(taker, node))
+                for name in held:
+                    promised = min(held[name], theirs[name])
+                    held[name] -= promised
+                    theirs[name] -= promised
+            for name in more:
+                more[name] += held[name]
+        return more
 
     def adopt(self, found: Collection[FoundRun], now: float) -> list[LostRun]:
         """Take over runs that nobody here started, but for those known already; `rebuild` is due after it.
@@ -399,16 +418,15 @@ class PoolState:
         self.rebuild()
 
 
-def _held(runs: Iterable[Run], node: Node) -> dict[str, float]:
-    """Returns what these runs hold of a node: whole GPUs, and what it limits. A part of a GPU is not counted."""
+def _held(run: Run, node: Node) -> dict[str, float]:
+    """Returns what a run holds of a node: whole GPUs, and what it limits. A part of a GPU is not counted."""
     held = dict.fromkeys((GPUS, *node.free), 0.0)
-    for run in runs:
-        for where, role, pods, _ in run.places:
-            if where is node:
-                held[GPUS] += pods * role.cards
-                for name, amount in role.requests:
-                    if name in held:
-                        held[name] += pods * amount
+    for where, role, pods, _ in run.places:
+        if where is node:
+            held[GPUS] += pods * role.cards
+            for name, amount in role.requests:
+                if name in held:
+                    held[name] += pods * amount
     return held
 
 

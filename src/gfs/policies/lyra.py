@@ -109,7 +109,8 @@ class ReclaimPreemptor(Listener, Preemptor):
 
     def cost(self, runs: Collection[Run], now: float) -> float:
         """Returns the preemption cost of these runs, rounded: the order of a sum must not decide."""
-        return round(sum(map(self._share.__getitem__, runs)), COST_DIGITS)
+        share = self._share
+        return round(sum(share[run] if run in share else 1 / len(run.nodes) for run in runs), COST_DIGITS)
 
     def choose(self, role: Role, now: float) -> Victims | None:
         """Returns the cheapest node on loan that could hold the pod, and every run on it; lower priorities go first."""
