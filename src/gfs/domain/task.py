@@ -180,8 +180,12 @@ class Task(Role):
         put(self, "cards", cards)
         put(self, "share", share)
         put(self, "requests", requests_of(self.cpus_per_pod, self.memory_per_pod, self.resources))
-        put(self, "gpus", sum([role.pods * role.gpus_per_pod for role in self.roles]))
-        put(self, "micro", sum([role.pods * role.micro_per_pod for role in self.roles]))
+        if self.mixed:
+            put(self, "gpus", sum([role.pods * role.gpus_per_pod for role in self.mixed]))
+            put(self, "micro", sum([role.pods * role.micro_per_pod for role in self.mixed]))
+        else:  # one by one, as there may be millions
+            put(self, "gpus", self.pods * self.gpus_per_pod)
+            put(self, "micro", self.pods * (cards * MICRO + share))
 
     @property
     def roles(self) -> tuple[Role, ...]:

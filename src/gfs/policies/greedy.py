@@ -21,7 +21,7 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Role, Task
 from gfs.domain.units import MICRO
-from gfs.policies.domains import domains_of, places_of, tightest_first
+from gfs.policies.domains import Roles, options_of, places_of, tightest_first
 from gfs.policies.placement import FEW, Chooser
 from gfs.policies.preemption import gentlest
 
@@ -179,8 +179,8 @@ class GreedyPolicy(Listener, Policy):
     def _place(self, task: Task) -> list[Place]:
         """Returns places for all pods in idle room, or none."""
         if task.topology_key:
-            domains = tightest_first(self._pool, domains_of(self._pool, task))
-            placed = next((places for domain in domains if (places := self._place_roles(domain.roles))), [])
+            domains = tightest_first(self._pool, options_of(self._pool, task).values())
+            placed = next((places for roles in domains if (places := self._place_roles(roles))), [])
             return places_of(task, placed)
         if task.pods == 1:
             node = self._chooser.choose(task)
@@ -219,11 +219,11 @@ class GreedyPolicy(Listener, Policy):
         """Places all pods on the trial, in the domain whose victims cost least; returns the victims."""
         if not task.topology_key:
             return self._make_room(task.roles)
-        ranked: list[tuple[float, int, tuple[Role, ...]]] = []
-        for position, domain in enumerate(domains_of(self._pool, task)):
-            victims = self._make_room(domain.roles)
+        ranked: list[tuple[float, int, Roles]] = []
+        for position, roles in enumerate(options_of(self._pool, task).values()):
+            victims = self._make_room(roles)
             if victims is not None:
-                ranked.append((self._preemptor.cost(victims, self._now), position, domain.roles))
+                ranked.append((self._preemptor.cost(victims, self._now), position, roles))
                 self._trial.rollback()
         return self._make_room(min(ranked)[2]) if ranked else None
 
@@ -329,9 +329,7 @@ class GreedyPolicy(Listener, Policy):
 
     def _scarcest(self, task: Task) -> tuple[Role, int]:
         """Returns the role of which fewest of the pods find room, and for how many there is room."""
-        options = [task.roles]
-        if task.topology_key:
-            options = [domain.roles for domain in domains_of(self._pool, task)] or options
+        options = list(options_of(self._pool, task).values()) or [task.roles]
         scarcest = [
             min(((role, self._pool.slots(role)) for role in roles), key=lambda each: each[1] / each[0].pods)
             for roles in options

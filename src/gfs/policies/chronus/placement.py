@@ -17,7 +17,7 @@ from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Priority, Role, Task
 from gfs.policies.chronus.program import Shape
-from gfs.policies.domains import domains_of, tightest_first
+from gfs.policies.domains import options_of, tightest_first
 
 
 class RoundPlacement:
@@ -46,15 +46,14 @@ class RoundPlacement:
                     self._here.setdefault(node, []).append(run)
 
     def place(self, task: Task) -> bool:
-        """Place all pods of the task on the trial, within the quota; if that fails, everything is as it was.
+        """Places all pods of the task on the trial, within the quota; if that fails, everything is as it was.
 
-        Of the domains that it could run in, those with idle room come first, the tightest one before the others.
+        Domains with idle room come first: there no lease stops.
         """
-        if not task.topology_key:
-            return self._place(task, task.roles)
-        domains = domains_of(self._pool, task)
-        in_order = dict.fromkeys([*tightest_first(self._pool, domains), *domains])
-        return any(self._place(task, domain.roles) for domain in in_order)
+        options = list(options_of(self._pool, task).values())
+        if len(options) > 1:
+            options = [*tightest_first(self._pool, options), *options]
+        return any(self._place(task, roles) for roles in options)
 
     def _place(self, task: Task, roles: Sequence[Role]) -> bool:
         may_stop = [shape for shape, count in self.stops.items() if count]
