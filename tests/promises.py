@@ -46,10 +46,14 @@ def limits(node: NodeSpec) -> Amounts:
     return {"cpus": node.cpus or inf, "memory": node.memory or inf, "pods": node.pods or inf, **dict(node.resources)}
 
 
-def less(free: Amounts, role: Role, pods: float = 1) -> Amounts:
-    """Returns what is left of so much once it holds so many pods of the role."""
-    each = asked(role)
-    return {name: left - pods * each.get(name, 0.0) for name, left in free.items()}
+def less(free: Amounts, *held: tuple[Role, int], sign: int = 1) -> Amounts:
+    """Returns what is left of so much once it holds so many pods of these roles (or gives them back: -1)."""
+    left = dict(free)
+    for role, pods in held:
+        for name, each in asked(role).items():
+            if name in left:
+                left[name] -= sign * pods * each
+    return left
 
 
 def ports(role: Role) -> set[str]:
@@ -232,7 +236,7 @@ class Audit:
                 role = role_of(self.tasks[name], len(cards), micro)
                 moves.append((time + grace, -1, sign, node, role) if late else (time, position, sign, node, role))
         for _, _, sign, node, role in sorted(moves, key=lambda move: move[:2]):
-            free[node] = less(free[node], role, sign)
+            free[node] = less(free[node], (role, 1), sign=sign)
             free[node]["whole GPUs"] -= sign * role.cards
             taken[node].update(dict.fromkeys(ports(role), sign))
             assert all(left >= -SLACK for left in free[node].values()), f"{role.index} on {node}: {free[node]}"
@@ -358,7 +362,7 @@ class Audit:
             room, role = rooms[node], role_of(task, len(cards), micro)
             for card in cards:
                 room.gpus[card] -= micro or CARD
-            room.free = less(room.free, role)
+            room.free = less(room.free, (role, 1))
             room.taken |= ports(role)
         for task in waiting:
             assert not surely_fits(task, list(rooms.values())), f"{task.name} waits in vain at {now}"
