@@ -358,11 +358,16 @@ class Audit:
         if not waiting:
             return
         rooms = {name: Room.empty(node, resources=self.resources) for name, node in self.nodes.items()}
+        divided: dict[str, Counter[object]] = defaultdict(Counter)
         for task, (node, cards, micro) in holding:
             room, role = rooms[node], role_of(task, len(cards), micro)
-            for card in cards:
-                room.gpus[card] -= micro or CARD
+            begun = any(run.start <= now for run in self.runs[task.name].values())
+            if micro:  # GPUs get their numbers when a run begins: until then any may be the one
+                divided[node][cards if begun else task.name] += micro
+            del room.gpus[: role.cards]
             room.free = less(room.free, (role, 1))
             room.taken |= ports(role)
+        for node, loads in divided.items():
+            rooms[node].gpus[: len(loads)] = [max(CARD - load, 0) for load in loads.values()]
         for task in waiting:
             assert not surely_fits(task, list(rooms.values())), f"{task.name} waits in vain at {now}"

@@ -117,6 +117,8 @@ class PoolState:
                 self.leaving[blocker].takers.append(run)
             if run.waited is None:  # a newcomer waits for them to leave, and since now
                 run.waited = Waiting(task, run.number, now)
+        elif task.is_spot:
+            self.ledger.started(run, now)
         return run
 
     def _run(self, task: Task, places: list[Place], start: float, now: float) -> Run:
@@ -132,7 +134,6 @@ class PoolState:
         self.runs[task.index] = run
         if task.is_spot:
             self.pool.register_spot(run)
-            self.ledger.started(run, now)
         if self._started:
             for tell in self._started:
                 tell(run, start)
@@ -294,12 +295,12 @@ class PoolState:
     def _forget(self, run: Run, now: float) -> None:
         """Strikes a run that is neither done nor evicted."""
         del self.runs[run.task.index]
-        if run.task.is_spot:
-            self.ledger.forgotten(run, now)
-        run.alive = False
         if self.pending.pop(run, None) is not None:
             for left in self.leaving.values():
                 left.takers = [taker for taker in left.takers if taker is not run]
+        elif run.task.is_spot:
+            self.ledger.forgotten(run, now)
+        run.alive = False
 
     def _tell_ended(self, run: Run, end: End, now: float) -> None:
         for tell in self.listeners.ended:
@@ -316,6 +317,8 @@ class PoolState:
             if taker.start != now:  # the grace was longer or shorter than foreseen
                 taker.progress_from += now - taker.start
                 taker.start = now
+            if taker.task.is_spot:
+                self.ledger.started(taker, now)
 
     def give_back(self, run: Run, now: float) -> None:
         """Takes back the start of a spot run that has not begun; a trial has taken it off its places already."""
