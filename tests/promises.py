@@ -362,12 +362,13 @@ class Audit:
         for task, (node, cards, micro) in holding:
             room, role = rooms[node], role_of(task, len(cards), micro)
             begun = any(run.start <= now for run in self.runs[task.name].values())
-            if micro:  # GPUs get their numbers when a run begins: until then any may be the one
-                divided[node][cards if begun else task.name] += micro
+            if micro:  # a GPU gets its number when a run begins: until then it may be any, and nobody has room there
+                divided[node][cards if begun else task.name] += micro if begun else CARD
             del room.gpus[: role.cards]
             room.free = less(room.free, (role, 1))
             room.taken |= ports(role)
         for node, loads in divided.items():
-            rooms[node].gpus[: len(loads)] = [max(CARD - load, 0) for load in loads.values()]
+            gpus, unsure = rooms[node].gpus, any(load >= CARD for load in loads.values())
+            gpus[:] = gpus[len(loads) :] + [0 if unsure else CARD - load for load in loads.values()]
         for task in waiting:
             assert not surely_fits(task, list(rooms.values())), f"{task.name} waits in vain at {now}"

@@ -443,7 +443,7 @@ class World:
         """A run is over."""
         job = hold.job
         self.counts[status] += 1
-        if job.task.is_spot:
+        if job.task.is_spot and not hold.victims:
             length, seconds = self.now - hold.start, job.task.guarantee_seconds
             periods = max(ceil((length - 1e-6) / seconds), 1) if status == FINISHED else floor(length / seconds)
             self.kept[job.task.guarantee_hours] += periods
@@ -711,8 +711,8 @@ class World:
             evicted = sum(count for each, count in self.evicted.items() if each >= hours)
             kept = sum(count for each, count in self.kept.items() if each >= hours)
             for hold in self._going():
-                task = hold.job.task
-                if task.is_spot and task.guarantee_hours >= hours:
+                task = hold.task
+                if task.is_spot and not hold.victims and task.guarantee_hours >= hours:
                     kept += floor((self.now - hold.start) / task.guarantee_seconds)
             counts = [pool.state.ledger.counts(hours * 3600, self.now) for pool in self.scheduler.pools.values()]
             assert (sum(c.evicted for c in counts), sum(c.periods for c in counts)) == (evicted, kept), f"{hours} h"
@@ -859,7 +859,7 @@ def queued(policy: Any) -> list[int]:
     found: list[int] = []
     for queue in policy._queues:
         if hasattr(queue, "_heap"):
-            found += [entry[0] for entry in queue._heap]
+            found += [task.index for _, task in queue._heap]
         else:
             lanes: list[Any] = []
             for lane in queue._lanes.values():

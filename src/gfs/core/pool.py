@@ -354,11 +354,11 @@ class Pool:
         for node, *_ in run.places:
             node.spot.pop(run, None)
         hours = run.task.guarantee_hours
-        left = self.spot_in_use[hours] - run.task.micro
+        left = self.spot_in_use.get(hours, 0) - run.task.micro
         if left:
             self.spot_in_use[hours] = left
         else:
-            del self.spot_in_use[hours]
+            self.spot_in_use.pop(hours, None)
         for tell in self.listeners.spot_released:
             tell(run)
 
@@ -390,8 +390,9 @@ class Pool:
         for node, role, pods, slot in run.places:
             if not node.closed:
                 node.spot[run] = node.spot.get(run, 0) + (pods * role.cards if slot < 0 else 0)
-        hours = task.guarantee_hours
-        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
+        if task.micro:  # none where only pods without GPUs are left
+            hours = task.guarantee_hours
+            self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
 
 
 def _words(name: str) -> str:

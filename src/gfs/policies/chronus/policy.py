@@ -239,8 +239,9 @@ class ChronusPolicy(Listener, Policy):
         return [waiting for waiting in self._waiting.values() if waiting.task.priority is priority]
 
     def _shape_of(self, task: Task) -> Shape:
-        pods = task.pods if not task.mixed else ceil(task.gpus / task.gpus_per_pod)
-        return Shape(task.priority, task.gpus_per_pod, pods, task.guarantee_hours, self._pool.demand(task))
+        size = task.gpus_per_pod or 1 / MICRO  # where only pods without GPUs are left
+        pods = task.pods if not task.mixed else max(ceil(task.gpus / size), 1)
+        return Shape(task.priority, size, pods, task.guarantee_hours, self._pool.demand(task))
 
     @property
     def solver(self) -> SolverFigures:
