@@ -341,10 +341,10 @@ class Audit:
         late = {name for name, start in starts.items() if round(start - grace, 6) in evicted and name not in decided}
         for now in sorted({row[0] for row in self.rows}):
             waiting = [task for task in hp if task.submit_time <= now < decided.get(task.name, starts[task.name])]
-            waiting = [task for task in waiting if task.name not in late or now < starts[task.name] - grace]
             if only_heads:
                 waiting.sort(key=lambda task: (task.urgency, -task.index))
                 waiting = list({task.gpu_model: task for task in waiting}.values())
+            waiting = [task for task in waiting if task.name not in late or now < starts[task.name] - grace]
             holding: list[tuple[Task, Place]] = []
             for task in hp:
                 lived = self.runs[task.name][1]
@@ -359,11 +359,11 @@ class Audit:
             return
         rooms = {name: Room.empty(node, resources=self.resources) for name, node in self.nodes.items()}
         divided: dict[str, Counter[object]] = defaultdict(Counter)
-        for task, (node, cards, micro) in holding:
+        for number, (task, (node, cards, micro)) in enumerate(holding):
             room, role = rooms[node], role_of(task, len(cards), micro)
             begun = any(run.start <= now for run in self.runs[task.name].values())
             if micro:  # a GPU gets its number when a run begins: until then it may be any, and nobody has room there
-                divided[node][cards if begun else task.name] += micro if begun else CARD
+                divided[node][cards if begun else number] += micro if begun else CARD
             del room.gpus[: role.cards]
             room.free = less(room.free, (role, 1))
             room.taken |= ports(role)

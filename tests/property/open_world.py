@@ -576,7 +576,7 @@ class World:
             assert task.preempts, f"{task.name} never preempts"
             assert run.start == self.now + grace
         assert run.start == self.now or hold.victims, f"{task.name} waits for nobody"
-        assert all(hold.places.keys() & each.places.keys() or each in victims for each in hold.victims)
+        assert all(hold.places.keys() & where(each.run.places).keys() or each in victims for each in hold.victims)
         job.status, job.hold = RUNNING, hold
         self.holds.append(hold)
         self.counts["planned" if hold.victims else "started"] += 1
