@@ -115,7 +115,7 @@ def surely_fits(task: Task, rooms: Sequence[Room]) -> bool:
     """Returns whether all pods find room, wherever those of the earlier roles go.
 
     For tasks of one role it is exact. A pod of an earlier role spoils as many places as it takes GPUs or anything else
-    that a pod of the later one asks for, at most.
+    that a pod of the later one asks for, at most, and only those of one node.
     """
     key = task.topology_key
     if not key:
@@ -127,8 +127,10 @@ def surely_fits(task: Task, rooms: Sequence[Room]) -> bool:
 def _surely_fit(roles: Sequence[Role], rooms: Sequence[Room]) -> bool:
     limited = {name for room in rooms for name, left in room.free.items() if left < inf}
     for number, role in enumerate(roles):
-        spoiled = sum(other.pods * _spoils(other, role, limited) for other in roles[:number])
-        if sum(room.pods(role) for room in rooms) - spoiled < role.pods:
+        places = [room.pods(role) for room in rooms]
+        on_a_node = max(places, default=0)
+        spoiled = sum(other.pods * min(_spoils(other, role, limited), on_a_node) for other in roles[:number])
+        if sum(places) - spoiled < role.pods:
             return False
     return True
 
