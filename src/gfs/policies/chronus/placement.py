@@ -17,7 +17,7 @@ from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Priority, Role, Task
 from gfs.policies.chronus.program import Shape
-from gfs.policies.domains import options_of
+from gfs.policies.domains import options_of, tightest_first
 
 
 class RoundPlacement:
@@ -46,8 +46,14 @@ class RoundPlacement:
                     self._here.setdefault(node, []).append(run)
 
     def place(self, task: Task) -> bool:
-        """Places all pods of the task on the trial, within the quota; if that fails, everything is as it was."""
-        return any(self._place(task, roles) for roles in options_of(self._pool, task).values())
+        """Places all pods of the task on the trial, within the quota; if that fails, everything is as it was.
+
+        Domains with idle room come first: there no lease stops.
+        """
+        options = list(options_of(self._pool, task).values())
+        if len(options) > 1:
+            options = [*tightest_first(self._pool, options), *options]
+        return any(self._place(task, roles) for roles in options)
 
     def _place(self, task: Task, roles: Sequence[Role]) -> bool:
         may_stop = [shape for shape, count in self.stops.items() if count]
