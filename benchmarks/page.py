@@ -88,7 +88,10 @@ def recording() -> Recording:
             [row[5] for row in rows], [int(row[2] == 1) for row in rows],
         ),
         reasons=["", "evicted for task-1 on node-1: only node", *(reason.format(i, 3 * i) for i in range(20_000))],
-        pods=PodColumns([row[6] for row in starts], [place[row[7]] for row in starts]), cards=texts,
+        pods=PodColumns(
+            [row[6] for row in starts], [place[row[7]] for row in starts], [row[7].count("+") + 1 for row in starts]
+        ),
+        cards=texts,
         node_events=NodeEventColumns([], [], []), quota=QuotaColumns([], [], [], [], [], [], [], [], [], [], [], []),
         **_decided(chance, tasks),
     )  # fmt: skip

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.csv
 
-from gfs import NodeEvent, NodeRule, NodeSpec, Parameters, Priority, Task, Workload, simulate
+from gfs import NodeEvent, NodeRule, NodeSpec, Parameters, Priority, Role, Task, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
 from gfs.core.node import Node
@@ -56,6 +56,10 @@ class Draft:
     """Groups of nodes that will do; none: all."""
     earlier: int = 0
     """Runs it had before the scheduler came to know it."""
+    roles: tuple[Role, ...] = ()
+    """Of pods that differ: then `gpus`, `pods`, `cpus` and `memory` say nothing."""
+    topology: str = ""
+    """A node label of which all pods share one value."""
 
     def task(self, index: int = 0) -> Task:
         """The task itself, at this position of its workload."""
@@ -74,6 +78,8 @@ class Draft:
             memory_per_pod=float(self.memory),
             rules=(NodeRule(frozenset(self.only), "zone=" + ",".join(self.only)),) if self.only else (),
             earlier_runs=self.earlier,
+            mixed=self.roles,
+            topology_key=self.topology,
         )
 
 

@@ -43,3 +43,21 @@ def chart(browser: Browser, name: str) -> dict[str, Any]:
 def shown(value: float) -> str:
     """As the page writes a number of GPUs."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:,.1f}".removesuffix(".0")
+
+
+PIXELS = """((places) => {
+  const context = document.getElementById("map").getContext("2d");
+  const style = getComputedStyle(document.documentElement);
+  const names = Object.fromEntries([["HP", "--hp"], ["Spot", "--spot"], ["idle", "--idle"], ["reserved", "--reserved"]]
+    .map(([name, variable]) => [style.getPropertyValue(variable).trim(), name]));
+  return places.map(([x, y]) => {
+    const seen = [...context.getImageData(Math.round(x), Math.round(y), 1, 1).data].slice(0, 3);
+    return names["#" + seen.map((value) => value.toString(16).padStart(2, "0")).join("")] ?? "another";
+  });
+})"""
+
+
+def colours(browser: Browser, places: list[list[float]]) -> list[str]:
+    """What the colours of the map stand for at these places."""
+    found: list[str] = browser.run(f"{PIXELS}({json.dumps(places)})")
+    return found

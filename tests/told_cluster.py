@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.bench import free_ports
 from gfs.assembly.schedulers import build_scheduler
+from gfs.core.node import WHOLE
 from gfs.core.run import Run
 from gfs.dashboard.live_site import LiveDashboard
 from gfs.domain.node import NodeSpec
@@ -64,8 +65,8 @@ class Cluster:
 
         self.call(told)
 
-    def run(self, task: Task, node: int, mask: int) -> Run:
-        return Run(task, 1, [(self.nodes[node], mask, mask.bit_count())], BEGIN, BEGIN)
+    def run(self, task: Task, node: int) -> Run:
+        return Run(task, 1, [(self.nodes[node], task, task.pods, WHOLE)], BEGIN, BEGIN)
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -15,7 +15,6 @@ from gfs.core.actions import NOTHING, Eviction, Plan
 from gfs.core.filters.base import Filter
 from gfs.core.filters.nodes import NodeRule
 from gfs.core.index import Bucket, NodeIndex, Rank
-from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
 from gfs.core.pool import Pool
@@ -42,18 +41,18 @@ from gfs.policies.gfs.scoring import GfsPlacer
 from gfs.policies.greedy import GreedyPolicy
 from gfs.policies.placement import Chooser, best_fit, first_fit
 from gfs.policies.preemption import Draws, FirstNodePreemptor, RandomPreemptor, victims_on
-from gfs.policies.queues import Asks, FcfsQueue, HeadBlockingQueue, SizedQueue
+from gfs.policies.queues import Demand, FcfsQueue, HeadBlockingQueue, SizedQueue
 from gfs.quota.static import FixedMemory, FixedQuota, UnlimitedQuota
 
 __all__ = [
     "NOTHING",
-    "Asks",
     "Attempt",
     "BaseForecast",
     "Bucket",
     "Chooser",
     "Composition",
     "Context",
+    "Demand",
     "DemandHistory",
     "Draws",
     "End",
@@ -69,7 +68,6 @@ __all__ = [
     "GfsPreemptor",
     "GreedyPolicy",
     "HeadBlockingQueue",
-    "LazyHeap",
     "LearningComposition",
     "Listener",
     "Node",

@@ -18,6 +18,7 @@ from typing import Any
 import needs
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.asks import read_asks
+from numbered_log import numbered
 
 TOOLS = needs.SHARED / "tools"
 OURS = "gfs-scheduler"
@@ -57,8 +58,8 @@ def _is_rest(finding: str, watch: Path) -> bool:
 
 def audit_events(log: Path) -> list[str]:
     """What the independent program finds broken in an event log; nothing where it is not at hand."""
-    files = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(log / f"{name}.csv"))]
-    return _audit("audit_events.py", *files)
+    files = [word for name in ("jobs", "nodes") for word in (f"--{name}", str(log / f"{name}.csv"))]
+    return _audit("audit_events.py", *files, "--events", str(numbered(log / "events.csv")))
 
 
 def _audit(program: str, *words: str) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from browser import Browser
 from gfs.core.actions import CANCEL, EVICT, FINISH, START, SUBMIT
 from gfs.domain.task import Priority, Task
+from page_reading import colours, rows
 from told_cluster import BEGIN, Cluster
 from waiting import LONGEST
 
@@ -50,7 +51,7 @@ def until(browser: Browser, gpus: int) -> None:
 
 def test_the_page_follows_and_catches_up(cluster: Cluster, tmp_path: Path) -> None:
     big, small = a_task(0, "lab/big", Priority.SPOT, 8), a_task(1, "lab/small", Priority.HP, 2)
-    first = cluster.run(big, 0, 0xFF)
+    first = cluster.run(big, 0)
     cluster.tell(BEGIN, (SUBMIT, big, None), (START, big, first))
     with Browser(tmp_path / "profile") as browser:
         browser.look()
@@ -58,7 +59,7 @@ def test_the_page_follows_and_catches_up(cluster: Cluster, tmp_path: Path) -> No
         until(browser, 8)
         browser.wait("document.querySelector('.connection')?.textContent === 'Live'")
         assert browser.problems == []
-        second = cluster.run(small, 1, 0b11)
+        second = cluster.run(small, 1)
         cluster.tell(BEGIN + 60, (SUBMIT, small, None), (START, small, second))
         until(browser, 10)
         assert "2023" in browser.run("document.querySelector('.moment').textContent")
@@ -80,9 +81,32 @@ def test_the_page_follows_and_catches_up(cluster: Cluster, tmp_path: Path) -> No
         assert held(browser) == "10"
 
 
+def test_gpus_without_numbers_are_drawn_lowest_first(cluster: Cluster, tmp_path: Path) -> None:
+    """Four spot and two HP GPUs of eight; when the spot task has gone, the HP task is drawn on the lowest two."""
+    spot, hp = a_task(0, "lab/spot", Priority.SPOT, 4), a_task(1, "lab/hp", Priority.HP, 2)
+    first, second = cluster.run(spot, 0), cluster.run(hp, 0)
+    cluster.tell(BEGIN, (SUBMIT, spot, None), (SUBMIT, hp, None), (START, spot, first), (START, hp, second))
+    with Browser(tmp_path / "profile") as browser:
+        browser.look()
+        browser.open(f"http://127.0.0.1:{cluster.port}/#view=nodes&node=n0")
+        browser.wait("document.querySelectorAll('#node tbody tr').length === 2")
+        size, head = (float(browser.run(f"document.getElementById('map').dataset.{name}")) for name in ("size", "head"))
+        inner = size - max(2, size * 0.08)
+        places = [[(i % 4 + 0.5) * inner / 4, head + (i // 4 + 0.5) * inner / 2] for i in range(8)]
+        assert colours(browser, places) == ["Spot"] * 4 + ["HP"] * 2 + ["idle"] * 2
+        assert {(row[0], row[3]) for row in rows(browser, "#node .table")} == {
+            ("lab/spot", "4 GPUs"),
+            ("lab/hp", "2 GPUs"),
+        }
+        cluster.tell(BEGIN + 60, (FINISH, spot, first))
+        browser.wait("document.querySelectorAll('#node tbody tr').length === 1")
+        assert colours(browser, places) == ["HP"] * 2 + ["idle"] * 6
+        assert browser.problems == []
+
+
 def test_the_api_of_a_replica(cluster: Cluster) -> None:
     task = a_task(0, "lab/big", Priority.SPOT, 8)
-    cluster.tell(BEGIN, (SUBMIT, task, None), (START, task, cluster.run(task, 0, 0xFF)))
+    cluster.tell(BEGIN, (SUBMIT, task, None), (START, task, cluster.run(task, 0)))
     status, told = fetch(cluster, "/api/v1/status")
     assert (status, told["live"], told["pools"], told["leads"]) == (200, True, [], False)
     status, told = fetch(cluster, f"/api/v1/status?t={BEGIN + 1}")

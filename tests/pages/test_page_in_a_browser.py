@@ -5,7 +5,6 @@ GFS_PICTURES names a folder for the pictures of docs/images.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -31,7 +30,7 @@ from gfs.telemetry.decisions import EvictionNote
 from gfs.telemetry.metrics_life import task_life
 from gfs.telemetry.runs import Bins, time_average
 from gfs.telemetry.tables import with_timestamps
-from page_reading import at, chart, rows, shown, tiles
+from page_reading import at, chart, colours, rows, shown, tiles
 from recorded_day import DAY, FOR, Day, recorded_day
 
 BINS = 600
@@ -199,18 +198,6 @@ def test_the_life_of_a_task(browser: Browser, day: Day) -> None:
     assert browser.run("document.getElementById('life').hidden") is True
 
 
-PIXELS = """((places) => {
-  const context = document.getElementById("map").getContext("2d");
-  const style = getComputedStyle(document.documentElement);
-  const names = Object.fromEntries([["HP", "--hp"], ["Spot", "--spot"], ["idle", "--idle"], ["reserved", "--reserved"]]
-    .map(([name, variable]) => [style.getPropertyValue(variable).trim(), name]));
-  return places.map(([x, y]) => {
-    const seen = [...context.getImageData(Math.round(x), Math.round(y), 1, 1).data].slice(0, 3);
-    return names["#" + seen.map((value) => value.toString(16).padStart(2, "0")).join("")] ?? "another";
-  });
-})"""
-
-
 def test_every_gpu_of_the_map_has_the_colour_of_who_holds_it(browser: Browser, day: Day) -> None:
     time = day.mixed_moment
     held = day.on_gpus(time)
@@ -235,7 +222,7 @@ def test_every_gpu_of_the_map_has_the_colour_of_who_holds_it(browser: Browser, d
                 places.append([(i % columns) * size + across, top + (i // columns) * size + down])
                 expected.append(pods[0][1] if pods else "idle")
         top += -(-len(nodes) // columns) * size + 8
-    assert browser.run(f"{PIXELS}({json.dumps(places)})") == expected
+    assert colours(browser, places) == expected
     assert set(expected) == {"HP", "Spot", "idle"}
     assert tiles(browser)["nodes-closed"] == "2"
     row, column = divmod(5, columns)  # a click chooses the sixth node

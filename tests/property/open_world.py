@@ -787,8 +787,8 @@ def _event(kind: type, who: Any, *, twin: bool) -> Event:
 
 def queued(policy: Any) -> list[int]:
     """Indexes of all tasks in the queues of a policy, each as often as it stands there."""
-    if hasattr(policy, "_leases"):
-        return [index for priority in Priority for queue in policy._leases.queues(priority) for index in queue.waiting]
+    if not hasattr(policy, "_queues"):
+        return list(policy.state.waiting)  # it keeps no queues of its own
     found: list[int] = []
     for queue in policy._queues:
         if hasattr(queue, "_heap"):

@@ -225,7 +225,7 @@ class OraclePool:
                 if chosen is not None:
                     node, gone = chosen
                     victims += gone
-                    self.seen["evicted for more than cards"] += lacks[node]
+                    self.seen["evicted for more than cards"] += any(lacks)
                     self.cluster = [without(cards, gone) for cards in self.cluster]
             if node is None:
                 self.cluster = before

@@ -47,9 +47,9 @@ FRACTIONS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 / 3, 0.123457, 0.999
 
 
 NOTHING: tuple[float, float] = (0.0, 0.0)
-ASKS = (NOTHING, NOTHING, (0.5, 0.0), (1.0, 4.0), (1.7, 0.0), (2.0, 8.0), (3.0, 0.0), (3.0, 12.0), (0.0, 12.0))
+ASKS = (NOTHING, (0.5, 0.0), (1.0, 4.0), (1.7, 0.0), (2.0, 8.0), (3.0, 0.0), (3.0, 12.0), (0.0, 12.0))
 """CPUs and GiB of memory for each GPU of a pod; a fraction of a GPU asks as much as a whole one."""
-LIMITS = ((0.0, 0.0, 0), (1.7, 0.0, 0), (2.0, 8.0, 0), (3.0, 0.0, 3), (3.0, 12.0, 0), (0.0, 12.0, 2))
+LIMITS = ((0.0, 0.0, 0), (1.0, 0.0, 0), (1.7, 0.0, 0), (2.0, 6.0, 0), (2.0, 0.0, 3), (3.0, 12.0, 0), (0.0, 6.0, 2))
 """CPUs and GiB of memory for each GPU of a node, and its most pods; 0: not stated."""
 FILTERS: tuple[tuple[str, ...], ...] = (*[()] * 3, ("a",), ("b",), ("a", "b"))
 
@@ -65,12 +65,12 @@ def slots(machines: list[NodeSpec], draft: Draft) -> int:
 
 
 def fitting(draft: Draft, machines: list[NodeSpec]) -> Draft:
-    """Returns the task with as many of its pods as the empty nodes hold, and with GPUs alone if they hold none."""
-    held = slots(machines, draft)
-    if not held:
-        draft = replace(draft, cpus=0.0, memory=0.0, only=())
-        held = slots(machines, draft)
-    return replace(draft, pods=min(draft.pods, held))
+    """Returns the task with as many of its pods as the empty nodes hold; it asks for less if they hold none."""
+    half = replace(draft, cpus=draft.cpus / 2, memory=draft.memory / 2)
+    modest = replace(draft, cpus=0.0, memory=0.0, only=())
+    options = ((each, slots(machines, each)) for each in (draft, half, replace(half, only=()), modest))
+    fits, held = next(option for option in options if option[1])
+    return replace(fits, pods=min(fits.pods, held))
 
 
 @st.composite
@@ -173,19 +173,13 @@ def contests(draw: st.DrawFn) -> Case:
         Draft(
             f"h{number}",
             Priority.HP,
-            gpus=draw(among(size, 2)),
+            gpus=draw(among(size, 2, 1)),
             cpus=draw(among(1, 4, 2 * size)),
             at=draw(among(500, 777, 1000, 1250, 1600)) + 300 * number,
             lasting=draw(among(20, 200)),
         )
         for number in range(draw(st.integers(2, 6)))
     ]
-    settled = {
-        "resources": "off",
-        "quota": "none",
-        "quota_share": 1.0,
-        "checkpoint_on_grace": False,
-        "m": 3.0,
-        "gamma": 0.8,
-    }
-    return Case(workload(machines, drafts), {**settled, "grace_period": 30.0, "beta": beta})
+    settled = {"quota": "none", "quota_share": 1.0, "checkpoint_on_grace": False, "m": 3.0, "gamma": 0.8}
+    drawn = {"resources": draw(among("off", "on")), "grace_period": 30.0, "beta": beta}
+    return Case(workload(machines, drafts), {**settled, **drawn})

@@ -159,7 +159,7 @@ def with_victims_by_cards_alone(case: Case) -> Case:
 def test_fgd_does_what_the_obvious_one_does() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=260, phases=(Phase.explicit, Phase.generate))
+    @settings(max_examples=350, phases=(Phase.explicit, Phase.generate))
     @given(cases(max_tasks=30))
     def compare(case: Case) -> None:
         given_, resources = case.parameters, case.parameters["resources"] == "on"

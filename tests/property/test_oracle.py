@@ -62,8 +62,8 @@ def test_gfs_does_what_the_obvious_scheduler_does() -> None:
         "preemption rolled back": 30,
         "breaker closed a node": 200,
         "over quota": 200,
-        "enough cards, but not of the rest": 5000,
-        "evicted for more than cards": 13,
+        "enough cards, but not of the rest": 2000,
+        "evicted for more than cards": 40,
     }.items():
         assert seen[what] >= least, f"{what}: only {seen[what]} times; make the load higher"
 
@@ -78,5 +78,5 @@ def test_the_plain_schedulers_do_what_the_obvious_one_does(scheduler: str) -> No
     assert seen["eviction"] >= 100
     assert seen["gang evicted"] >= 10
     assert seen["over quota"] >= 50
-    assert seen["enough cards, but not of the rest"] >= 500
+    assert seen["enough cards, but not of the rest"] >= 350
     assert seen["evicted for more than cards"] >= 12

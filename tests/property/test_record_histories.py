@@ -8,7 +8,7 @@ import importlib.util
 import io
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 
 import needs
 from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT
-from gfs.core.node import Node
+from gfs.core.node import WHOLE, Node, Place
 from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Priority, Task
 from gfs.live.record import Recorder
+from numbered_log import numbered
 
 AUDITOR = needs.SHARED / "tools" / "audit_events.py"
 NAMES = 6
@@ -41,10 +42,10 @@ HISTORY = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99), st.inte
 
 @dataclass
 class Live:
-    """A task of the cluster. `pods`: node -> sets of GPUs of its pods that run, as the core numbers them."""
+    """A task of the cluster. `pods`: node -> its pods that run there."""
 
     task: Task
-    pods: dict[int, list[int]] = field(default_factory=dict)
+    pods: Counter[int] = field(default_factory=Counter)
 
 
 class World:
@@ -66,8 +67,8 @@ class World:
         return [NodeSpec(i, f"n{i}", "A100", gpus) for i, gpus in enumerate(self.sizes)]
 
     def run(self, live: Live) -> Run | None:
-        nodes = self.nodes()
-        places = [(Node(nodes[node]), mask, mask.bit_count()) for node, masks in live.pods.items() for mask in masks]
+        nodes = [Node(spec) for spec in self.nodes()]
+        places: list[Place] = [(nodes[node], live.task, pods, WHOLE) for node, pods in live.pods.items()]
         return Run(live.task, 1, places, self.now, self.now) if places else None
 
     def tell(self, what: int, live: Live, run: Run | None = None) -> None:
@@ -75,29 +76,26 @@ class World:
             self.recorder.record((self.now, what, live.task, run, None))
 
     def place(self, live: Live, choice: int) -> bool:
-        """Put all pods of a task where there is room, from the lowest GPU or from the highest."""
+        """Put all pods of a task where there is room, on the first nodes or on the last."""
         held = Counter[int]()
         for each in self.live.values():
-            for node, masks in each.pods.items():
-                held[node] |= sum(masks)
-        pods = defaultdict[int, list[int]](list)
+            for node, count in each.pods.items():
+                held[node] += count * each.task.cards
+        pods = Counter[int]()
         for _ in range(live.task.pods):
             for node in sorted(range(len(self.sizes)), reverse=bool(choice & 1)):
-                free = [gpu for gpu in range(self.sizes[node]) if not held[node] >> gpu & 1]
-                if len(free) >= live.task.cards:
-                    chosen = (free[::-1] if choice & 2 else free)[: live.task.cards]
-                    mask = sum(1 << gpu for gpu in chosen)
-                    held[node] |= mask
-                    pods[node].append(mask)
+                if held[node] + live.task.cards <= self.sizes[node]:
+                    held[node] += live.task.cards
+                    pods[node] += 1
                     break
             else:
                 return False
-        live.pods = dict(pods)
+        live.pods = pods
         return True
 
     def end(self, name: str, what: int) -> None:
         live = self.live[name]
-        run, live.pods = self.run(live), {}
+        run, live.pods = self.run(live), Counter()
         if what in (FINISH, CANCEL):
             del self.live[name]
             self.done |= {name} if what == FINISH else set()
@@ -148,8 +146,7 @@ class World:
             self.end(name, FINISH)
             return
         node = [*live.pods][number % len(live.pods)]
-        live.pods[node].pop(number % len(live.pods[node]))
-        live.pods = {node: masks for node, masks in live.pods.items() if masks}
+        live.pods -= Counter([node])
         live.task = replace(live.task, pods=live.task.pods - 1)
         run = self.run(live)
         if self.recorder is not None and run is not None:
@@ -164,7 +161,7 @@ class World:
 
     def adopt(self, live: Live, choice: int) -> None:
         """The controller takes over a run as another object: another index, maybe elsewhere."""
-        before, live.pods = live.pods, {}
+        before, live.pods = live.pods, Counter()
         if choice < 2 or not self.place(live, choice):
             live.pods = before
         self.indices += 1
@@ -240,9 +237,9 @@ def broken_rules(folder: Path) -> Iterator[str]:
     sizes = {row["node_name"]: int(row["gpu_capacity_num"]) for row in table(folder / "nodes.csv")}
     listed = table(folder / "jobs.csv")
     jobs = {row["job_name"]: row for row in listed}
-    held, last = set[tuple[str, str]](), 0.0
-    submitted, running, ended = set[str](), dict[str, list[tuple[str, str]]](), set[str]()
-    runs, entries = Counter[str](), list[tuple[tuple[str, ...], list[tuple[str, str]]]]()
+    held, last = Counter[str](), 0.0
+    submitted, running, ended = set[str](), dict[str, list[tuple[str, int]]](), set[str]()
+    runs, entries = Counter[str](), list[tuple[tuple[str, ...], list[tuple[str, int]]]]()
     for row in table(folder / "events.csv"):
         if float(row["time"]) < last:
             yield f"time goes back: {row}"
@@ -250,9 +247,11 @@ def broken_rules(folder: Path) -> Iterator[str]:
         entry = tuple(row[name] for name in ("time", "event", "task", "run"))
         if not entries or entries[-1][0] != entry:
             entries.append((entry, []))
-        entries[-1][1].append((row["node"], row["cards"]))
+        entries[-1][1].append((row["node"], int(row["gpus"])))
     for (_, event, task, run), pods in entries:
-        gpus = [(node, gpu) for node, cards in pods for gpu in cards.split("+") if gpu]
+        gpus = Counter[str]()
+        for node, count in pods:
+            gpus[node] += count if node else 0
         if task in ended or (task in submitted) == (event == "submit"):
             yield f"{event} of {task}, which has ended or was not submitted"
         if event == "submit":
@@ -261,15 +260,17 @@ def broken_rules(folder: Path) -> Iterator[str]:
             runs[task] += 1
             if task in running or int(run) != runs[task]:
                 yield f"{task} starts as run {run} after {runs[task] - 1}"
-            if held & {*gpus} or len({*gpus}) < len(gpus) or any(int(gpu) >= sizes[node] for node, gpu in gpus):
+            held += gpus
+            if any(held[node] > sizes[node] for node in gpus):
                 yield f"{task} starts on GPUs that are held or not there: {gpus}"
             if len(pods) != int(jobs[task]["worker_num"]):
                 yield f"{task} starts with {len(pods)} pods of {jobs[task]['worker_num']}"
-            held |= {*gpus}
             running[task] = pods
-        elif sorted(running.pop(task, [("", "")])) != sorted(pods) or (event != "cancel" and not gpus):
+        elif sorted(running.pop(task, [])) != sorted(pod for pod in pods if pod[0]) or (
+            event != "cancel" and not +gpus
+        ):
             yield f"{event} of {task} at {pods}, where it does not run"
-        held -= {*gpus} if event not in ("submit", "start") else set()
+        held -= gpus if event not in ("submit", "start") else Counter()
         ended |= {task} if event in ("finish", "cancel") else set()
         if event == "evict" and jobs[task]["job_type"] == "HP":
             yield f"HP task {task} is evicted"
@@ -286,7 +287,8 @@ def audited(folder: Path) -> str:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    words = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(folder / f"{name}.csv"))]
+    words = [word for name in ("jobs", "nodes") for word in (f"--{name}", str(folder / f"{name}.csv"))]
+    words += ["--events", str(numbered(folder / "events.csv"))]
     said = io.StringIO()
     quiet, heard = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said)
     with mock.patch.object(sys, "argv", ["audit", *words]), quiet, heard:

@@ -1,5 +1,9 @@
-// Who is on which GPU at a moment: one slot a GPU, nodes one after the other.
+// Who is on which GPU at a moment: one slot a GPU, nodes one after the other. Pods whose GPUs have no numbers (a live
+// cluster only counts them) are drawn on the lowest that are free, in the order in which they came.
+import { plural } from "./format";
 import { type Moment, nextRun } from "./moment";
+
+const EPS = 1e-6;
 
 export class Cards {
   /** Where the GPUs of each node begin. */
@@ -32,43 +36,66 @@ export class Cards {
     const { runs, tasks } = recording;
     for (const each of [this.hp, this.spot, this.reserved, this.nodeHp, this.nodeSpot]) each.fill(0);
     this.run.fill(-1);
-    for (const run of running.items) {
+    const { node, gpus, cards } = recording.wire.pods;
+    const take = (run: number, pod: number): void => {
       const spot = tasks.spot[runs.task[run]!];
       const [shares, sums] = spot ? [this.spot, this.nodeSpot] : [this.hp, this.nodeHp];
-      this.eachCard(run, (slot, share, node) => {
+      sums[node[pod]!]! += gpus[pod]!;
+      for (const { slot, share } of this.slots(pod)) {
         shares[slot]! += share;
-        sums[node]! += share;
         const last = this.run[slot]!;
         if (last < 0 || runs.start[run]! >= runs.start[last]!) this.run[slot] = run;
-      });
+      }
+    };
+    const counted: [number, number][] = [];
+    for (const run of running.items) {
+      for (const pod of this.podsOf(run)) {
+        if (cards[pod]! < 0) counted.push([run, pod]);
+        else take(run, pod);
+      }
     }
+    for (const [run, pod] of counted.sort((a, b) => a[1] - b[1])) take(run, pod);
     for (const task of heldFor.keys()) {
       const run = waiting.has(task) ? nextRun(recording, task, time) : -1;
-      if (run >= 0) this.eachCard(run, (slot) => (this.reserved[slot] = 1));
+      if (run >= 0) for (const pod of this.podsOf(run)) for (const { slot } of this.slots(pod)) this.reserved[slot] = 1;
     }
   }
 
-  eachCard(run: number, see: (slot: number, share: number, node: number) => void): void {
+  /** The pods of a run whose nodes are known. */
+  private podsOf(run: number): number[] {
+    const { runs, wire } = this.moment.recording;
+    const first = runs.firstPod[run]!;
+    return Array.from({ length: runs.pods[run]! }, (_, at) => first + at).filter((pod) => wire.pods.node[pod]! >= 0);
+  }
+
+  /** The GPUs of a pod: those whose numbers the log has, or else the lowest with room. */
+  private slots(pod: number): { slot: number; share: number }[] {
     const { recording } = this.moment;
-    const { pods } = recording.wire;
-    for (let pod = recording.runs.firstPod[run]!, end = pod + recording.runs.pods[run]!; pod < end; pod++) {
-      const node = pods.node[pod]!;
-      if (node < 0) continue;
-      for (const { card, share } of recording.cards[pods.cards[pod]!]!) see(this.first[node]! + card, share, node);
+    const { nodes, pods } = recording.wire;
+    const node = pods.node[pod]!;
+    const first = this.first[node]!;
+    const numbered = recording.cards[pods.cards[pod]!];
+    if (numbered) return numbered.map(({ card, share }) => ({ slot: first + card, share }));
+    const found: { slot: number; share: number }[] = [];
+    const share = Math.min(pods.gpus[pod]!, 1);
+    for (let slot = first, left = pods.gpus[pod]!; left > EPS && slot < first + nodes.gpus[node]!; slot++) {
+      if (this.hp[slot]! + this.spot[slot]! + this.reserved[slot]! + share > 1 + EPS) continue;
+      found.push({ slot, share });
+      left -= share;
     }
+    return found;
   }
 
-  /** The runs on a node, in the order in which they came, each with its GPUs there as the log writes them. */
-  on(node: number): { run: number; cards: string }[] {
+  /** The runs on a node, in the order in which they came, each with the numbers or the count of its GPUs there. */
+  on(node: number): { run: number; gpus: string }[] {
     const { recording, running } = this.moment;
     const { pods, cards } = recording.wire;
-    const found: { run: number; cards: string }[] = [];
+    const found: { run: number; gpus: string }[] = [];
     for (const run of running.items) {
-      const here: string[] = [];
-      for (let pod = recording.runs.firstPod[run]!, end = pod + recording.runs.pods[run]!; pod < end; pod++) {
-        if (pods.node[pod] === node) here.push(cards[pods.cards[pod]!]!);
-      }
-      if (here.length) found.push({ run, cards: here.join("+") });
+      const here = this.podsOf(run).filter((pod) => pods.node[pod] === node);
+      const numbers = here.map((pod) => cards[pods.cards[pod]!]).filter(Boolean);
+      const count = here.reduce((sum, pod) => sum + pods.gpus[pod]!, 0);
+      if (here.length) found.push({ run, gpus: numbers.length ? numbers.join("+") : plural(count, "GPU") });
     }
     return found.sort((a, b) => recording.runs.start[a.run]! - recording.runs.start[b.run]! || a.run - b.run);
   }

@@ -131,7 +131,7 @@ export function useOf(moment: Moment, closedNodes: Map<number, string>, kept: Ma
       for (let pod = runs.firstPod[run]!, end = pod + runs.pods[run]!; pod < end; pod++) {
         const node = wire.pods.node[pod]!;
         if (!closedNodes.has(node) && !kept.has(node)) continue;
-        for (const { share } of recording.cards[wire.pods.cards[pod]!]!) onMarked.set(node, (onMarked.get(node) ?? 0) + share);
+        onMarked.set(node, (onMarked.get(node) ?? 0) + wire.pods.gpus[pod]!);
       }
     }
   }

@@ -292,7 +292,7 @@ export class NodesView {
       { head: "Task", cell: ({ run }: { run: number }) => taskLink(tasks.name[recording.runs.task[run]!]!) },
       { head: "Class", left: true, cell: ({ run }) => (tasks.spot[recording.runs.task[run]!] ? "spot" : "HP") },
       { head: "Organization", left: true, cell: ({ run }) => organizations[tasks.organization[recording.runs.task[run]!]!]! },
-      { head: "GPUs here", left: true, cell: (each) => (each as { cards: string }).cards },
+      { head: "GPUs here", left: true, cell: (each) => (each as { gpus: string }).gpus },
       { head: "Since", left: true, cell: ({ run }) => clock.text(recording.runs.start[run]!) },
       { head: "For", cell: ({ run }) => length(time - recording.runs.start[run]!) },
     ], here, ({ run }) => ({ "data-task": tasks.name[recording.runs.task[run]!]! })) : el("p", { class: "words" }, "Nothing runs on it.");

@@ -26,7 +26,7 @@ export interface Wire {
   };
   entries: { time: number[]; event: number[]; task: number[]; run: number[]; reason: number[]; pods: number[] };
   reasons: string[];
-  pods: { node: number[]; cards: number[] };
+  pods: { node: number[]; cards: number[]; gpus: number[] };
   cards: string[];
   node_events: { time: number[]; node: number[]; event: string[] };
   quota: QuotaColumns;

@@ -31,7 +31,7 @@ import numpy as np
 
 from gfs.core.node import Node
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Priority, Requests, Role
+from gfs.domain.task import Role
 from gfs.gc_paused import gc_paused
 
 OURS = ("gfs.core", "gfs.domain", "gfs.forecasting", "gfs.live.translate", "gfs.policies", "gfs.quota")
@@ -96,19 +96,10 @@ def _node(spec: NodeSpec, cordoned: bool, failed: bool) -> Node:
     return node
 
 
-def _role(
-    pods: int,
-    gpus_per_pod: float,
-    requests: Requests,
-    rules: Any,
-    index: int,
-    number: int,
-    gpu_model: str,
-    priority: Any,
-) -> Role:
-    role = Role(pods, gpus_per_pod, rules=rules)
-    role.requests, role.index, role.number, role.gpu_model = requests, index, number, gpu_model
-    role.priority, role.is_spot = priority, priority is Priority.SPOT
+def _role(**facts: Any) -> Role:
+    role = Role.__new__(Role)
+    for name, value in facts.items():
+        setattr(role, name, value)
     return role
 
 
@@ -130,8 +121,11 @@ def _booster(model: str) -> Any:
 ARRAY = "numpy:ndarray"
 SPECIAL = {
     "gfs.core.node:Node": _Form.of(_node, lambda node: (node.spec, node.cordoned, node.failed)),
-    "gfs.domain.task:Role": _Form.of(
-        _role, lambda role: [getattr(role, name) for name in inspect.signature(_role).parameters]
+    "gfs.domain.task:Role": _Form(
+        {name: name for name in Role.__slots__},
+        frozenset(Role.__slots__),
+        _role,
+        lambda role: [getattr(role, name) for name in Role.__slots__],
     ),
     ARRAY: _Form.of(_array, _array_parts),
     "lightgbm.basic:Booster": _Form.of(_booster, lambda booster: (booster.model_to_string(),)),

@@ -71,7 +71,7 @@ GFS_PLUS = LearningComposition(
     placer=_apart_and_reserved,
     preemptor=lambda context, reservation: by_cost(context, GangPreemptor),
     quota=ADAPTIVE,
-    spot_queue=lambda context, reservation: ReservationQueue(reservation, context.asks),
+    spot_queue=lambda context, reservation: ReservationQueue(reservation, context.pool.demand),
 )
 
 # -- what the paper compares with ----------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from gfs.forecasting.forecast import Estimator
 from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import FutureDemand
 from gfs.policies.gfs.reservation import ReservationCost
-from gfs.policies.queues import Asks
 
 
 class QuotaDefinition(Protocol):
@@ -65,8 +64,3 @@ class Context:
     def pool(self) -> Pool:
         """What is held on the nodes."""
         return self.state.pool
-
-    @property
-    def asks(self) -> Asks:
-        """What counts of a task besides GPUs."""
-        return self.pool.demand

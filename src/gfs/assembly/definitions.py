@@ -11,7 +11,7 @@ from gfs.assembly.quotas import build_quota
 from gfs.core.ports import Placer, Policy, Preemptor, Queue
 from gfs.forecasting.forecast import Estimator
 from gfs.policies.greedy import GreedyPolicy
-from gfs.policies.queues import Asks
+from gfs.policies.queues import Demand
 
 
 class SchedulerDefinition(Protocol):
@@ -39,7 +39,7 @@ class Composition:
 
     name: str
     summary: str
-    queue: Callable[[Asks], Queue]
+    queue: Callable[[Demand], Queue]
     """Made for each class; tasks that ask for the same besides cards fit or fail alike."""
     placer: Callable[[Context], Placer]
     preemptor: Callable[[Context], Preemptor]
@@ -49,7 +49,7 @@ class Composition:
     def build(self, context: Context) -> Policy:
         """The scheduler of one pool."""
         placer, preemptor = self.placer(context), self.preemptor(context)
-        queues = self.queue(context.asks), self.queue(context.asks)
+        queues = self.queue(context.pool.demand), self.queue(context.pool.demand)
         return _serve(context, *queues, placer, preemptor, self.quota)
 
 
@@ -99,7 +99,7 @@ class LearningComposition(Generic[L]):
 
     name: str
     summary: str
-    queue: Callable[[Asks], Queue]
+    queue: Callable[[Demand], Queue]
     """Made for each class; tasks that ask for the same besides cards fit or fail alike."""
     learner: Callable[[Context], L]
     """Built before the parts, and handed to them."""
@@ -114,8 +114,8 @@ class LearningComposition(Generic[L]):
         """The scheduler of one pool."""
         learner = self.learner(context)
         placer, preemptor = self.placer(context, learner), self.preemptor(context, learner)
-        spot_queue = self.spot_queue(context, learner) if self.spot_queue else self.queue(context.asks)
-        return _serve(context, self.queue(context.asks), spot_queue, placer, preemptor, self.quota)
+        spot_queue = self.spot_queue(context, learner) if self.spot_queue else self.queue(context.pool.demand)
+        return _serve(context, self.queue(context.pool.demand), spot_queue, placer, preemptor, self.quota)
 
 
 def _serve(

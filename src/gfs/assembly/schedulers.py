@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,19 +14,21 @@ from gfs.assembly.context import Context
 from gfs.assembly.definitions import SchedulerDefinition
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.plugins import as_definition, find_plugins, load_scheduler
+from gfs.core.node import GPUS, SLACK
 from gfs.core.pool import Pool
 from gfs.core.ports import Policy, Train, train_at_once
 from gfs.core.scheduler import CheckedScheduler, Scheduler, TickObserver
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import CPUS, MEMORY, PODS, Role, Task
+from gfs.domain.task import Role, Task
 from gfs.domain.text import suggestion
 from gfs.domain.units import HOUR, format_gpus
 from gfs.domain.workload import Workload
 from gfs.entry_points import Offer, the_offer
 from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import PERFECT, FutureDemand
+from gfs.policies.domains import options_of
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.placement import Chooser, best_fit
 
@@ -266,34 +267,58 @@ def check_fits_resources(workload: Workload, parameters: Parameters) -> None:
         model: Pool.of(model, [node for node in workload.nodes if node.gpu_model == model])
         for model in workload.capacity()
     }
-    held: dict[Hashable, int] = {}
-    too_large: list[tuple[Task, Role]] = []
+    whys: dict[Hashable, str] = {}
+    too_large: list[Task] = []
     for task in workload.tasks:
-        for role in task.roles:
-            ask = (task.gpu_model, role.gpus_per_pod, role.requests, role.rules)
-            if ask not in held:
-                held[ask] = empty[task.gpu_model].slots(role) if task.gpu_model in empty else sys.maxsize
-            if held[ask] < role.pods:
-                too_large.append((task, role))
-                break
-    if not too_large:
-        return
-    task, role = too_large[0]
-    pool = empty[task.gpu_model]
-    fit = pool.slots(role)
-    short = Chooser(pool, best_fit(pool)).short(role)
-    amounts = {name: amount for name, amount in role.requests if name != PODS}
-    words = [f"{amounts.pop(CPUS, 0):g} CPUs", f"{amounts.pop(MEMORY, 0):g} GiB"]
-    words = [each for each in words if not each.startswith("0 ")] + [
-        f"{more:g} {name}" for name, more in amounts.items()
-    ]
-    asks = " and ".join([f"{format_gpus(role.gpus_per_pod)} GPUs", *words])
-    raise InputError(
-        f"resources=on: task {task.name} asks {role.pods} pods of {asks}"
-        f" each, of which the empty nodes of pool {task.gpu_model} hold {fit}, so it could never start"
-        f" ({short}; {len(too_large)} such tasks); correct cpu_request or cpu_num, take these tasks out of the trace,"
-        f" or set resources=off"
-    )
+        if (pool := empty.get(task.gpu_model)) is None:
+            continue
+        ask = (task.gpu_model, task.pods, task.gpus_per_pod, pool.demand(task))
+        if ask not in whys:
+            whys[ask] = _why_never(pool, task)
+        if whys[ask]:
+            too_large.append(task)
+    if too_large:
+        task = too_large[0]
+        raise InputError(
+            f"resources=on: task {task.name} asks {_why_never(empty[task.gpu_model], task)}{len(too_large)} such"
+            " tasks); correct cpu_request or cpu_num, take these tasks out of the trace, or set resources=off"
+        )
+
+
+def _why_never(pool: Pool, task: Task) -> str:
+    """Returns what the task asks for and an empty pool does not have, up to an open bracket; nothing if it may do."""
+    if not task.topology_key:
+        return _lacking(pool, task.roles)
+    lacking = [_lacking(pool, roles, f" in {value}") for value, roles in options_of(pool, task).items()]
+    if not lacking:
+        return f"nodes with the label {task.topology_key}, of which there are none ("
+    return lacking[0] if all(lacking) else ""
+
+
+def _lacking(pool: Pool, roles: Sequence[Role], where: str = "") -> str:
+    never = f"the empty nodes of pool {pool.gpu_model}{where}"
+    role = min(roles, key=lambda each: pool.slots(each) / each.pods)
+    if (slots := pool.slots(role)) < role.pods:
+        more = [f"{amount:g} {name}" for name, amount in (("GiB", role.memory_per_pod), *role.resources) if amount]
+        asks = " and ".join((f"{format_gpus(role.gpus_per_pod)} GPUs", f"{role.cpus_per_pod:g} CPUs", *more))
+        short = Chooser(pool, best_fit(pool)).short(role)
+        return (
+            f"{role.pods} pods of {asks} each, of which {never} hold {slots}, so it could never start"
+            f" ({short}{'; ' * bool(short)}"
+        )
+    if len(roles) == 1:
+        return ""
+    asked: dict[str, float] = {}
+    for role in roles:
+        for name, amount in ((GPUS, role.gpus_per_pod), *pool.requests(role)):
+            asked[name] = asked.get(name, 0.0) + role.pods * amount
+    nodes = dict.fromkeys(node for role in roles for node in pool.nodes_for(role))
+    for name, amount in asked.items():
+        has = sum(float(node.total) if name == GPUS else node.free.get(name, inf) for node in nodes)
+        if has + SLACK < amount:
+            words = {"cpus": "CPUs", "memory": "GiB memory"}.get(name, name)
+            return f"{amount:g} {words} for all its roles, of which {never} have {has:g}, so it could never start ("
+    return ""
 
 
 def check_fits_quota(definition: SchedulerDefinition, workload: Workload, parameters: Parameters) -> None:

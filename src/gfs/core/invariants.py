@@ -25,7 +25,7 @@ def check_state(state: PoolState) -> None:
     copies = {node: Node(node.spec) for node in pool.nodes}
     for node, copy in copies.items():
         copy.cordoned, copy.failed = node.cordoned, node.failed
-    runs = [_moved(run, copies) for run in (*state.runs.values(), *state.vacating)]
+    runs = [_moved(run, copies) for run in state.runs.values()]
     fresh.rebuild(list(copies.values()), runs)
     check_pool(fresh)
     _expect([_held(node) for node in fresh.nodes] == held, f"pool {pool.gpu_model}: nodes do not hold what runs say")

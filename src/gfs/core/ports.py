@@ -1,7 +1,7 @@
-"""The small interfaces that a scheduler is put together from. Variants are other parts behind these.
+"""The base classes of the parts that a scheduler is put together from. A variant is another part.
 
-A part that must hear what happens is a `Listener` besides (`gfs.core.listeners`). What only some parts can do
-has an interface of its own here, and is used where a part has it.
+A part overrides what it does in its own way; the rest has a default. A part that needs to know what happens is a
+`Listener` besides (`gfs.core.listeners`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import nan
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from gfs.core.actions import Plan
 from gfs.core.node import Node
@@ -164,27 +164,6 @@ class QuotaRow(NamedTuple):
     """What the forecast expects of all organizations together in their highest hour: the middle, not the bound."""
 
 
-class Quota(Protocol):
-    """How many cards spot tasks may hold."""
-
-    @property
-    def horizons(self) -> Sequence[float]:
-        """The guarantees on offer, in hours, shortest first: a start must respect every quota up to its own."""
-        ...
-
-    def limit(self, guarantee_hours: float) -> float:
-        """Q_H: GPUs that spot tasks with at least this guarantee may hold together."""
-
-    def tick(self, now: float) -> None:
-        """The regular moment to think again."""
-
-    def rows(self) -> Sequence[QuotaRow]:
-        """The quota and what led to it, one row per guarantee."""
-
-    def why(self, guarantee_hours: float) -> str:
-        """What led to it, in a few words to follow the number; nothing if the number says it all."""
-
-
 class OrganizationDemand(NamedTuple):
     """What a forecast says of one organization's HP demand while the shortest guarantee lasts."""
 
@@ -193,14 +172,6 @@ class OrganizationDemand(NamedTuple):
     """The highest hour of what is expected."""
     bound: float
     """The highest hour of what is not exceeded with probability p."""
-
-
-@runtime_checkable
-class ForecastsOrganizations(Protocol):
-    """A quota that follows a forecast of each organization's demand."""
-
-    def organization_demand(self) -> Sequence[OrganizationDemand]:
-        """What the last forecast says; nothing before the first."""
 
 
 class ExpectedRoom(NamedTuple):
@@ -216,12 +187,37 @@ class ExpectedRoom(NamedTuple):
         return f"the forecast expects room at {clock}" if self.known else f"the forecast expects no room before {clock}"
 
 
-@runtime_checkable
-class Foresees(Protocol):
-    """A quota that knows when there may be room."""
+class Quota(ABC):
+    """How many GPUs spot tasks may hold."""
+
+    horizons: Sequence[float] = ()
+    """The guarantees on offer, in hours, shortest first: a start must respect every quota up to its own."""
+
+    @abstractmethod
+    def limit(self, guarantee_hours: float) -> float:
+        """Returns Q_H: GPUs that spot tasks with at least this guarantee may hold together."""
+
+    def tick(self, now: float) -> None:  # noqa: B027
+        """Reconsiders the quota: the regular moment has come."""
+
+    def rows(self) -> Sequence[QuotaRow]:
+        """Returns the quota and what led to it, one row per guarantee; none: nothing is limited."""
+        return ()
+
+    def why(self, guarantee_hours: float) -> str:
+        """Returns what led to it, in a few words to follow the number; nothing if the number says it all."""
+        return ""
+
+    def trained(self, model: Any, asked_at: float) -> None:  # noqa: B027
+        """Takes the fit of its forecaster that was asked for at `asked_at`."""
+
+    def organization_demand(self) -> Sequence[OrganizationDemand]:
+        """Returns what the last forecast says of each organization; nothing without one."""
+        return ()
 
     def expected_room(self, task: Task) -> ExpectedRoom | None:
-        """When room is expected for a task that waits for quota; None: unknown."""
+        """Returns when room is expected for a task that waits for quota; None: unknown."""
+        return None
 
 
 class FitRequest(NamedTuple):
@@ -243,14 +239,6 @@ def train_at_once(request: FitRequest) -> Any:
     return request.fit()
 
 
-@runtime_checkable
-class Learns(Protocol):
-    """A quota whose forecaster is fitted from time to time."""
-
-    def trained(self, model: Any, asked_at: float) -> None:
-        """The fit that was asked for at `asked_at` is done."""
-
-
 # -- policies ------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +250,11 @@ class SolverFigures(NamedTuple):
     """Programs that the solver could not finish in its time."""
     worst_gap: float
     """How far the worst of these may be from the best value, as a share of it."""
+
+    def plus(self, other: SolverFigures) -> SolverFigures:
+        """Both together."""
+        gap = max(self.worst_gap, other.worst_gap)
+        return SolverFigures(self.solves + other.solves, self.out_of_time + other.out_of_time, gap)
 
 
 class Policy(ABC):

@@ -44,6 +44,15 @@ class Waiting(Struct, eq=False):
     """Seconds of its next run before progress counts; None: the usual ones of a restart."""
 
 
+class Leaving(Struct, eq=False):
+    """An evicted run in its grace period."""
+
+    until: float
+    """When it should have left its nodes."""
+    takers: list[Run]
+    """Runs that begin only when it has."""
+
+
 class Run(Struct, eq=False):
     """All pods of one task, placed together."""
 

@@ -20,9 +20,9 @@ from gfs.core.actions import LostRun
 from gfs.core.events import FoundRun, NodeChange, NodeChangeKind, PodsOn
 from gfs.core.ledger import EvictionHistory, GuaranteeLedger
 from gfs.core.listeners import Listener, Listeners
-from gfs.core.node import WHOLE, Node, Place
+from gfs.core.node import GPUS, SLACK, WHOLE, Node, Place
 from gfs.core.pool import Pool
-from gfs.core.run import End, Run, Waiting
+from gfs.core.run import End, Leaving, Run, Waiting
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Role, Task
@@ -30,7 +30,7 @@ from gfs.domain.units import MICRO
 
 T = TypeVar("T")
 
-FACTS = ("nodes", "runs", "waiting", "leaving", "pending", "vacating", "ledger", "evictions", "memory")
+FACTS = ("nodes", "runs", "waiting", "leaving", "pending", "ledger", "evictions", "memory")
 
 
 class PoolState:
@@ -38,7 +38,7 @@ class PoolState:
 
     __slots__ = (
         "_by_name", "_finished", "_started", "evictions", "gpu_model", "leaving", "ledger",
-        "listeners", "memory", "nodes", "pending", "pool", "rules", "runs", "vacating", "waiting",
+        "listeners", "memory", "nodes", "pending", "pool", "rules", "runs", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -62,12 +62,10 @@ class PoolState:
         """Task index -> its run, in the order of starting."""
         self.waiting: dict[int, Waiting] = {}
         """Task index -> the task that waits, in the order of queuing."""
-        self.leaving: dict[Run, Run] = {}
-        """Evicted run that is still in its grace period -> the run that takes its place."""
+        self.leaving: dict[Run, Leaving] = {}
+        """Evicted runs that are still in their grace period."""
         self.pending: dict[Run, int] = {}
-        """Run that has not begun -> how many of its victims have not left yet."""
-        self.vacating: dict[Run, None] = {}
-        """Runs that are over before they began, on cards that evicted runs have not left yet."""
+        """Run that has not begun -> how many evicted runs have not left its places yet."""
         self.ledger = GuaranteeLedger(look_back)
         self.evictions = EvictionHistory()
         self.memory: dict[type, Any] = {}
@@ -97,7 +95,7 @@ class PoolState:
         """Work out again who holds which cards. Listeners are dropped: what they keep is out of date."""
         self.listeners.clear()
         self._by_name = {node.name: node for node in self.nodes}
-        self.pool.rebuild(list(self.nodes), (*self.runs.values(), *self.vacating))
+        self.pool.rebuild(list(self.nodes), list(self.runs.values()))
 
     # -- tasks and runs ----------------------------------------------------------------------------
 
@@ -105,8 +103,23 @@ class PoolState:
         """A newcomer waits."""
         self.waiting[task.index] = Waiting(task, 1 + task.earlier_runs, now)
 
-    def start(self, task: Task, places: list[Place], start: float) -> Run:
-        """A task has its cards, and begins at `start`."""
+    def start(self, task: Task, places: list[Place], now: float, victims: Sequence[Run] = ()) -> Run:
+        """Starts a task in these places, which it has taken; it begins when evicted runs have left them.
+
+        `victims`: the runs that are evicted for it.
+        """
+        blockers = self._blockers(places, now, victims) if self.leaving or victims else []
+        start = max([now, *(self.leaving[run].until for run in blockers)]) if blockers else now
+        run = self._run(task, places, start, now)
+        if blockers:
+            self.pending[run] = len(blockers)
+            for blocker in blockers:
+                self.leaving[blocker].takers.append(run)
+            if run.waited is None:  # a newcomer waits for them to leave, and since now
+                run.waited = Waiting(task, run.number, now)
+        return run
+
+    def _run(self, task: Task, places: list[Place], start: float, now: float) -> Run:
         waiting = self.waiting.pop(task.index, None) if self.waiting else None
         if waiting is None and not task.earlier_runs:  # nearly always
             run = Run(task, 1, places, start, start)
@@ -119,22 +132,30 @@ class PoolState:
         self.runs[task.index] = run
         if task.is_spot:
             self.pool.register_spot(run)
-            self.ledger.started(run, start)
+            self.ledger.started(run, now)
         if self._started:
             for tell in self._started:
                 tell(run, start)
         return run
 
-    def start_after(self, task: Task, places: list[Place], now: float, victims: Sequence[Run]) -> Run:
-        """The same for an HP task that begins when its victims have left."""
-        start = now + self.rules.grace_period
-        run = self.start(task, places, start)
-        if run.waited is None:  # a newcomer waits for its victims to leave, and since now
-            run.waited = Waiting(task, run.number, now)
-        if start > now:
-            self.leaving.update(dict.fromkeys(victims, run))
-            self.pending[run] = len(victims)
-        return run
+    def _blockers(self, places: list[Place], now: float, victims: Sequence[Run]) -> list[Run]:
+        """Returns the evicted runs that must leave before pods in these places can begin.
+
+        GPUs and what else a victim holds are given out at once, but they are held until it has left: its own taker and
+        others that need more of a node than is free beside it wait for that.
+        """
+        grace = self.rules.grace_period
+        if grace:
+            self.leaving.update((run, Leaving(now + grace, [])) for run in victims)
+        blockers = dict.fromkeys(victims if grace else ())
+        for node in {place[0] for place in places}:
+            leaving = [run for run in self.leaving if run.pods_on(node)]
+            if leaving:
+                held, promised = _held(leaving, node), _held(self.pending, node)
+                idle = {GPUS: float(node.idle), **node.free}
+                if any(idle[name] + SLACK < amount - promised[name] for name, amount in held.items()):
+                    blockers.update(dict.fromkeys(leaving))
+        return list(blockers)
 
     def adopt(self, found: Collection[FoundRun], now: float) -> list[LostRun]:
         """Take over runs that nobody here started, but for those known already; `rebuild` is due after it.
@@ -190,7 +211,7 @@ class PoolState:
         for name, left, number in starmap(PodsOn, pods):
             node = self._by_name.get(name)
             if node is not None and number < len(run.task.roles):
-                here = sum(held for where, role, held, _ in run.places if where is node and role.number == number)
+                here = sum(held for where, whose, held, _ in run.places if where is node and whose.number == number)
                 gone[node, number] = min(gone.get((node, number), 0) + left, here)
         before = run.task
         if not 0 < sum(gone.values()) < before.pods:
@@ -222,13 +243,13 @@ class PoolState:
         if run in self.pending:
             self.fail_start(run, now)
             return
-        self._drop(run, End.LOST, now)
+        self._drop(run, now)
         self.waiting[run.task.index] = Waiting(run.task, run.number + 1, now)
         self._tell_ended(run, End.LOST, now)
 
     def fail_start(self, run: Run, now: float) -> None:
         """A planned start did not come about: the task waits as before."""
-        self._drop(run, End.START_FAILED, now)
+        self._drop(run, now)
         self.waiting[run.task.index] = run.waited or Waiting(run.task, run.number, run.start)
         self._tell_ended(run, End.START_FAILED, now)
 
@@ -236,7 +257,7 @@ class PoolState:
         """A task is withdrawn: its run if it had one, True if it waited, None if it is not here."""
         run = self.runs.get(task.index)
         if run is not None:
-            self._drop(run, End.CANCELLED, now)
+            self._drop(run, now)
             self._tell_ended(run, End.CANCELLED, now)
             return run
         waited = self.waiting.pop(task.index, None)
@@ -246,39 +267,42 @@ class PoolState:
             tell(waited.task, now)  # as it stands in the queues: after a restart the caller may have another copy
         return True
 
-    def _drop(self, run: Run, end: End, now: float) -> None:
-        """Take a run off its cards, unless victims of its own are still on them."""
-        task = run.task
-        del self.runs[task.index]
-        if task.is_spot:
+    def _drop(self, run: Run, now: float) -> None:
+        """Takes a run off its places."""
+        self._forget(run, now)
+        self.pool.lift(run)
+
+    def _forget(self, run: Run, now: float) -> None:
+        """Strikes a run that is neither done nor evicted."""
+        del self.runs[run.task.index]
+        if run.task.is_spot:
             self.ledger.forgotten(run, now)
         run.alive = False
-        if run in self.pending:
-            self.vacating[run] = None
-        else:
-            self.pool.lift(run)
+        if self.pending.pop(run, None) is not None:
+            for left in self.leaving.values():
+                left.takers = [taker for taker in left.takers if taker is not run]
 
     def _tell_ended(self, run: Run, end: End, now: float) -> None:
         for tell in self.listeners.ended:
             tell(run, end, now)
 
-    def eviction_done(self, run: Run, now: float) -> bool:
-        """An evicted run has left its cards; whether cards got idle by that."""
-        taker = self.leaving.pop(run, None)
-        if taker is None:
-            return False
-        self.pending[taker] -= 1
-        if self.pending[taker]:
-            return False
-        del self.pending[taker]
-        if taker in self.vacating:
-            del self.vacating[taker]
-            self.pool.release(taker.places)
-            return True
-        if taker.start != now:  # the grace was longer or shorter than foreseen
-            taker.progress_from += now - taker.start
-            taker.start = now
-        return False
+    def eviction_done(self, run: Run, now: float) -> None:
+        """Notes that an evicted run has left: what waited for that begins."""
+        left = self.leaving.pop(run, None)
+        for taker in left.takers if left is not None else ():
+            self.pending[taker] -= 1
+            if self.pending[taker]:
+                continue
+            del self.pending[taker]
+            if taker.start != now:  # the grace was longer or shorter than foreseen
+                taker.progress_from += now - taker.start
+                taker.start = now
+
+    def give_back(self, run: Run, now: float) -> None:
+        """Takes back the start of a spot run that has not begun; a trial has taken it off its places already."""
+        self._forget(run, now)
+        self.waiting[run.task.index] = run.waited or Waiting(run.task, run.number, run.start)
+        self._tell_ended(run, End.START_FAILED, now)
 
     def age(self, now: float) -> None:
         """Evictions of some time ago no longer count."""
@@ -339,14 +363,12 @@ class PoolState:
                 began = run not in self.pending
                 self.lose(run, now)
                 lost.append(LostRun(run, f"node {where.name} {doomed[where]}", began))
-        for run in self.vacating:
-            run.places = [place for place in run.places if place[0] not in doomed]
         return lost
 
     def _shares(self) -> dict[Node, dict[int, int]]:
         """Returns, for every node, its divided GPUs by slot and the millionths held of each."""
         shares: dict[Node, dict[int, int]] = {node: {} for node in self.nodes}
-        for run in (*self.runs.values(), *self.vacating):
+        for run in self.runs.values():
             for node, role, _, slot in run.places:
                 if slot != WHOLE and node in shares:
                     shares[node][slot] = shares[node].get(slot, 0) + role.share
@@ -361,7 +383,6 @@ class PoolState:
         self.waiting.clear()
         self.leaving.clear()
         self.pending.clear()
-        self.vacating.clear()
         self.nodes = []
 
     def facts(self) -> dict[str, Any]:
@@ -372,8 +393,23 @@ class PoolState:
         """Take over saved facts; `rebuild` and the parts that listen come next."""
         for name in FACTS:
             setattr(self, name, facts[name])
+        for run in (*self.runs.values(), *self.leaving):
+            run.places = [(node, run.task.roles[role.number], pods, slot) for node, role, pods, slot in run.places]
         self.memory = {type(each): each for each in facts["memory"]}
         self.rebuild()
+
+
+def _held(runs: Iterable[Run], node: Node) -> dict[str, float]:
+    """Returns what these runs hold of a node: whole GPUs, and what it limits. A part of a GPU is not counted."""
+    held = dict.fromkeys((GPUS, *node.free), 0.0)
+    for run in runs:
+        for where, role, pods, _ in run.places:
+            if where is node:
+                held[GPUS] += pods * role.cards
+                for name, amount in role.requests:
+                    if name in held:
+                        held[name] += pods * amount
+    return held
 
 
 def _slot_for(role: Role, held: dict[int, int]) -> int:

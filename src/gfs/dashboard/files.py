@@ -148,11 +148,13 @@ def _check(checks: Checks, events: pa.Table, nodes: tuple[NodeSpec, ...] | None)
     if not len(time):
         return
     checks.reject("node", placed & (np.array([not name for name in node_names])[node]), "missing")
-    wrong = np.array([not cards for cards in parsed])[card]
+    wrong = np.array([bool(text) and not cards for text, cards in zip(card_texts, parsed, strict=True)])[card]
     checks.reject("cards", placed & wrong, "must be GPUs of the node, such as 3+4 or 3:0.5")
     if nodes is not None:
         has = {spec.name: spec.gpus for spec in nodes}
         gpus = np.array([has.get(name, MOST_GPUS_A_NODE) for name in node_names])[node]
+        many = placed & (numbers(events["gpus"]) > gpus)
+        checks.reject("gpus", many, lambda row: f"{node_names[node[row]]} has {gpus[row]} GPUs")
         highest = np.array([max(cards, default=-1) for cards in parsed])[card]
         checks.reject("cards", placed & (highest >= gpus), lambda row: f"{node_names[node[row]]} has {gpus[row]} GPUs")
         gone = sorted({name for name in node_names if name} - has.keys())

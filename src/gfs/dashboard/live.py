@@ -24,6 +24,7 @@ from gfs.dashboard.names import Names
 from gfs.dashboard.recording import quota_columns
 from gfs.dashboard.wire import (
     API_VERSION,
+    NONE,
     EntryColumns,
     ExpectedColumns,
     ForecastColumns,
@@ -43,7 +44,7 @@ from gfs.domain.node import NodeEvent, NodeSpec
 from gfs.domain.units import DAY
 from gfs.domain.workload import Workload
 from gfs.telemetry.decisions import AnyNote
-from gfs.telemetry.event_log import QuotaLog, cards_text, pods_of
+from gfs.telemetry.event_log import QuotaLog
 
 MOST_ENTRIES: Final = 400_000
 KEPT: Final = 2 * DAY
@@ -59,11 +60,11 @@ class _Columns:
 
     def __init__(self) -> None:
         self.models, self.organizations, self.forecasters = Names(), Names(), Names()
-        self.reasons, self.cards, self.node_names, self.task_names = Names(), Names(), Names(), Names()
+        self.reasons, self.node_names, self.task_names = Names(), Names(), Names()
         self.nodes = NodeColumns([], [], [])
         self.tasks = TaskColumns([], [], [], [], [], [], [])
         self.entries = EntryColumns([], [], [], [], [], [])
-        self.pods = PodColumns([], [])
+        self.pods = PodColumns([], [], [])
         self.node_events = NodeEventColumns([], [], [])
         self.quota = QuotaColumns([], [], [], [], [], [], [], [], [], [], [], [])
         self.decided = DecisionColumns(self.models, self.organizations, self.task_names, self.node_names)
@@ -103,11 +104,11 @@ class LiveRecording:
             return
         time, what, task, run, reason = entry
         time = max(time, self._heard[-1].time if self._heard else time)
-        pods: tuple[tuple[str, str], ...] = ()
+        pods: tuple[tuple[str, float], ...] = ()
         if what == START and run is not None:
             for node in run.nodes:
                 self._node(node.spec)
-            pods = tuple((name, cards_text(mask, task.share)) for name, mask in pods_of(run))
+            pods = tuple((node.name, role.gpus_per_pod) for node, role, here, _ in run.places for _ in range(here))
         words = reason.text() if reason is not None else ""
         heard = Heard(time, what, task, run.number if run is not None else 0, pods, words)
         self._heard.append(heard)
@@ -132,9 +133,10 @@ class LiveRecording:
             column.gpus.append(task.gpus)
             column.guarantee.append(task.guarantee_seconds)
             column.checkpoint.append(task.checkpoint_interval)
-        for name, cards in heard.pods:
+        for name, gpus in heard.pods:
             all_.pods.node.append(all_.node_names[name])
-            all_.pods.cards.append(all_.cards[cards])
+            all_.pods.cards.append(NONE)
+            all_.pods.gpus.append(gpus)
         entry = all_.entries
         entry.event.append(heard.what)
         entry.task.append(position)
@@ -270,7 +272,7 @@ PARTS: Final[dict[str, type[msgspec.Struct]]] = {
     "expected": ExpectedColumns,
     "options": OptionColumns,
 }
-NAMES: Final = ("models", "organizations", "reasons", "cards")
+NAMES: Final = ("models", "organizations", "reasons")
 """What a recording consists of: tables, and lists of names."""
 
 
@@ -285,6 +287,7 @@ def _lengths(columns: _Columns) -> dict[str, int]:
 def _since(columns: _Columns, low: dict[str, int], high: dict[str, int]) -> dict[str, Any]:
     """The rows from `low` up to `high` of everything; built without checks, which would take longer than the rest."""
     found: dict[str, Any] = {name: _names(getattr(columns, name), low.get(name, 0), high[name]) for name in NAMES}
+    found["cards"] = []
     for name, part in PARTS.items():
         table, rows = getattr(columns, name), slice(low.get(name, 0), high[name])
         lists = {field: getattr(table, field)[rows] for field in part.__struct_fields__ if field != "forecasters"}

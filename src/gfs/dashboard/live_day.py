@@ -29,8 +29,8 @@ class Heard(NamedTuple):
     what: int
     task: Task
     run: int
-    pods: tuple[tuple[str, str], ...]
-    """Node and GPUs of each pod, of a start."""
+    pods: tuple[tuple[str, float], ...]
+    """Of a start: the node of each pod, and its number of GPUs."""
     reason: str
 
 
@@ -40,14 +40,14 @@ class _Life:
 
     task: Task
     submitted: float
-    pods: tuple[tuple[str, str], ...] = ()
+    pods: tuple[tuple[str, float], ...] = ()
     began: float | None = None
     run: int = 0
     work: float = 0.0
     """Seconds of useful work in runs that are over."""
     duration: float | None = None
     cancelled: float = inf
-    rows: list[tuple[int, float, int, int, tuple[tuple[str, str], ...], str]] = field(default_factory=list)
+    rows: list[tuple[int, float, int, int, tuple[tuple[str, float], ...], str]] = field(default_factory=list)
     """Place in the log, time, event, run, pods and reason of each of its entries."""
 
 
@@ -68,9 +68,7 @@ def day_of(
             what, run = (FINISH, life.run) if life.began is not None else (CANCEL, 0)
             _live_on(life, place, Heard(now, what, life.task, run, (), ""), rules)
     ordered = sorted(lives.values(), key=lambda life: (life.submitted, life.task.name))
-    tasks = tuple(
-        replace(life.task, index=i, submit_time=life.submitted, node_filter=None) for i, life in enumerate(ordered)
-    )
+    tasks = tuple(replace(life.task, index=i, submit_time=life.submitted, rules=()) for i, life in enumerate(ordered))
     workload = Workload(
         tasks,
         tuple(nodes),
@@ -108,9 +106,8 @@ def _table(lives: list[_Life]) -> pa.Table:
         task = life.task
         about = (task.name, task.priority.label, task.organization, task.gpu_model)
         for place, time, what, run, pods, reason in life.rows:
-            for node, cards in pods or (("", ""),):
-                gpus = task.gpus_per_pod if pods else task.gpus
-                rows.append((place, (time, EVENTS[what], *about, run, node, cards, gpus, reason)))
+            for node, gpus in pods or (("", task.gpus),):
+                rows.append((place, (time, EVENTS[what], *about, run, node, "", gpus, reason)))
     rows.sort(key=lambda row: row[0])
     columns = list(zip(*(row for _, row in rows), strict=True)) or [()] * len(SCHEMA)
     plain = [pa.array(column, _value_type(field.type)) for column, field in zip(columns, SCHEMA, strict=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from gfs.core.ports import ForecastsOrganizations
 from gfs.core.scheduler import PoolScheduler
 from gfs.dashboard.api import GpuCounts, KeptNode, OrganizationForecast, PoolStatus, QuotaRow, Status, TaskCounts
 from gfs.domain.task import Priority
@@ -48,9 +47,11 @@ def _pool(service: Service, controller: Controller, model: str, pool: PoolSchedu
     planned = [each.task for each in controller.book.planned]
     reserved = sum(task.gpus for task in planned if task is not None and task.gpu_model == model)
     closed = [node for node in state.nodes if node.closed]
-    held_closed = sum(gpus for run in state.runs.values() for node, _, gpus in run.places if node.closed)
+    held_closed = sum(
+        pods * role.cards for run in state.runs.values() for node, role, pods, _ in run.places if node.closed
+    )
     kept = policy.kept_from_spot()
-    forecast = quota.organization_demand() if isinstance(quota, ForecastsOrganizations) else ()
+    forecast = quota.organization_demand()
     name_of = service.recorder.name_of
     return PoolStatus(
         pool=model,

@@ -31,6 +31,8 @@ from gfs.telemetry.event_log import EVENTS
 from gfs.telemetry.runs import Floats, Ints, categories, numbers
 
 SUBMIT, START = EVENTS.index("submit"), EVENTS.index("start")
+EPS = 1e-6
+"""GPUs: sums of fractions are rounded."""
 
 
 def recording_of(tables: RunTables, title: str) -> Recording:
@@ -46,8 +48,11 @@ def recording_of(tables: RunTables, title: str) -> Recording:
     started = started[np.argsort(entry[started], kind="stable")]  # pods of a gang side by side
 
     models, organizations, forecasters = Names(), Names(), Names()
+    cards, card_texts = _used(events["cards"])
+    highest = np.array([max(parse_cards(text), default=NONE) for text in card_texts], np.int64)[cards]
+    taken = np.where(run > 0, np.where(event == START, gpus, -gpus), 0.0)
     known = tables.nodes or ()
-    gone = [spec for spec in _seen(events, started) if spec.name not in {node.name for node in known}]
+    gone = [spec for spec in _seen(events, taken, highest) if spec.name not in {node.name for node in known}]
     specs = (*known, *gone)
     for spec in specs:
         models[spec.gpu_model]
@@ -56,7 +61,6 @@ def recording_of(tables: RunTables, title: str) -> Recording:
     if tables.nodes is not None:
         node_events = sorted([*node_events, *_ends(events, gone)], key=lambda event: event.time)
     node, node_names = categories(events["node"])
-    cards, card_texts = _used(events["cards"])
     reason, reasons = _used(events["reason"]) if "reason" in events.column_names else (np.zeros_like(run), [""])
     at = np.array([position.get(name, NONE) for name in node_names], np.int64)
     tasks = _tasks(tables, task, task_names, gpus, event, entry, models, organizations)
@@ -89,7 +93,11 @@ def recording_of(tables: RunTables, title: str) -> Recording:
             pods=np.bincount(entry[started], minlength=len(first)).tolist(),
         ),
         reasons=reasons,
-        pods=PodColumns(at[node[started]].tolist() if len(started) else [], cards[started].tolist()),
+        pods=PodColumns(
+            node=at[node[started]].tolist() if len(started) else [],
+            cards=np.where(highest == NONE, NONE, cards)[started].tolist(),
+            gpus=plain(gpus[started]),
+        ),
         cards=card_texts,
         node_events=NodeEventColumns(
             plain(e.time for e in node_events), [position[e.node] for e in node_events], [e.event for e in node_events]
@@ -158,13 +166,23 @@ def _tasks(
     )
 
 
-def _seen(events: pa.Table, started: Ints) -> list[NodeSpec]:
-    """The nodes that the log names, each with as many GPUs as it needs at least."""
-    most: dict[str, tuple[str, int]] = {}
-    rows = events.select(["node", "gpu_model", "cards"]).take(pa.array(started))
-    for name, model, cards in sorted(set(zip(*(column.to_pylist() for column in rows.columns), strict=True))):
-        most[name] = (model, max(most.get(name, (model, 0))[1], 1 + max(parse_cards(cards))))
-    return [NodeSpec(i, name, model, gpus) for i, (name, (model, gpus)) in enumerate(most.items())]
+def _seen(events: pa.Table, taken: Floats, highest: Ints) -> list[NodeSpec]:
+    """Returns the nodes that the log names, each with as many GPUs as it needs at least.
+
+    By row: the GPUs that a pod takes there or (below 0) gives back, and the highest number of its GPUs.
+    """
+    node, names = categories(events["node"])
+    order = np.argsort(node, kind="stable")
+    by_node = np.bincount(node, taken, len(names))
+    held = np.cumsum(taken[order]) - (np.cumsum(by_node) - by_node)[node[order]]
+    most = np.ones(len(names))
+    np.maximum.at(most, node[order], np.ceil(held - EPS))
+    np.maximum.at(most, node, highest + 1)
+    codes, first = np.unique(node, return_index=True)
+    rows = zip(codes.tolist(), first.tolist(), strict=True)
+    model = {names[code]: events["gpu_model"][row].as_py() for code, row in rows if names[code]}
+    gpus = dict(zip(names, most.astype(int).tolist(), strict=True))
+    return [NodeSpec(i, name, model[name], gpus[name]) for i, name in enumerate(sorted(model))]
 
 
 def _ends(events: pa.Table, gone: list[NodeSpec]) -> list[NodeEvent]:

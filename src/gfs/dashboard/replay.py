@@ -23,7 +23,6 @@ from gfs.dashboard.api import (
     WaitingTask,
     WeighedOption,
 )
-from gfs.dashboard.files import parse_cards
 from gfs.dashboard.wire import Recording
 from gfs.domain.errors import InputError
 from gfs.telemetry.event_log import EVENTS
@@ -96,23 +95,23 @@ class Replay:
 
     def _rows(self, task: int) -> Iterator[dict[str, Any]]:
         """The rows of the event log that tell of a task."""
-        recording, entries = self.recording, self.recording.entries
-        share = {}
+        recording, entries, pods = self.recording, self.recording.entries, self.recording.pods
+        placed: dict[int, list[tuple[str, float]]] = {}
         pod = 0
         for entry, of in enumerate(entries.task):
             count, run = entries.pods[entry], entries.run[entry]
             if of == task:
                 if count:
-                    share[run] = [recording.nodes.name[n] for n in recording.pods.node[pod : pod + count]]
-                nodes = share.get(run, [""])
-                for node in nodes:
+                    names = [recording.nodes.name[n] for n in pods.node[pod : pod + count]]
+                    placed[run] = list(zip(names, pods.gpus[pod : pod + count], strict=True))
+                for node, gpus in placed.get(run, [("", recording.tasks.gpus[task])]):
                     yield {
                         "time": float(entries.time[entry]),
                         "event": EVENTS[entries.event[entry]],
                         "task": recording.tasks.name[task],
                         "run": run,
                         "node": node,
-                        "gpus": float(recording.tasks.gpus[task]) / len(nodes),
+                        "gpus": float(gpus),
                         "reason": recording.reasons[entries.reason[entry]],
                     }
             pod += count
@@ -260,9 +259,9 @@ class _Moment:
 
     def used(self, node: int) -> float:
         """GPUs of a node that are held."""
-        pods, cards = self._recording.pods, self._recording.cards
+        pods = self._recording.pods
         return sum(
-            sum(parse_cards(cards[pods.cards[pod]]).values())
+            float(pods.gpus[pod])
             for first, count in self.running.values()
             for pod in range(first, first + count)
             if pods.node[pod] == node

@@ -62,7 +62,8 @@ class PodColumns(msgspec.Struct, frozen=True):
 
     node: list[int]
     cards: list[int]
-    """Position in `cards`."""
+    """Position in `cards`: the numbers of its GPUs, where the log has them. -1: they are only counted."""
+    gpus: list[Number]
 
 
 class NodeEventColumns(msgspec.Struct, frozen=True):

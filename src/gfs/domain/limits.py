@@ -11,6 +11,10 @@ MOST_GPUS_A_NODE: Final = 256
 MOST_GPUS: Final = 1e9
 """Demand of one organization, and GPUs of one job."""
 MOST_CPUS: Final = 1e9
+MOST_AMOUNT: Final = 1e15
+"""GiB of memory, and of any other resource: some are counted in bytes."""
+MOST_PODS: Final = 100_000
+"""Of a role without GPUs, which nothing else need limit."""
 MOST_NODES: Final = 1_000_000
 """Of a cluster that is sized for a trace."""
 MOST_TICKS: Final = 2_000_000

@@ -46,8 +46,8 @@ class Role:
     """A number of equal pods of a task, each asking for resources on one node. A task of equal pods is its own role."""
 
     __slots__ = (
-        "cards", "gpu_model", "gpus_per_pod", "index", "is_spot", "number", "pods", "priority", "requests", "rules",
-        "share",
+        "cards", "cpus_per_pod", "gpu_model", "gpus_per_pod", "index", "is_spot", "memory_per_pod", "number", "pods",
+        "priority", "requests", "resources", "rules", "share",
     )  # fmt: skip
 
     index: int
@@ -65,8 +65,13 @@ class Role:
     """Whole GPUs a pod takes; 0 for a fraction."""
     share: int
     """Millionths that a pod takes of one GPU; 0 for whole GPUs."""
+    cpus_per_pod: float
+    memory_per_pod: float
+    """GiB."""
+    resources: Requests
+    """Further resources by name."""
     requests: Requests
-    """Besides GPUs."""
+    """All of them: what a pod asks for besides GPUs."""
     rules: tuple[Hashable, ...]
     """What restricts its nodes: each is read by the filter that is made for it (`gfs.core.filters`)."""
 
@@ -79,13 +84,17 @@ class Role:
         memory_per_pod: float = 0.0,
         resources: Requests = (),
         rules: tuple[Hashable, ...] = (),
+        number: int = 0,
     ) -> None:
         """A role without a task: `Task` takes a copy of it."""
         self.pods = pods
         self.gpus_per_pod = gpus_per_pod
-        self.requests = requests_of(cpus_per_pod, memory_per_pod, resources)
+        self.cpus_per_pod = cpus_per_pod
+        self.memory_per_pod = memory_per_pod
+        self.resources = resources
         self.rules = rules
-        self.number = 0
+        self.number = number
+        self.requests = requests_of(cpus_per_pod, memory_per_pod, resources)
         self.cards, self.share = _gpus_of_pod(gpus_per_pod)
 
     @property
@@ -93,12 +102,19 @@ class Role:
         """GPUs of a pod in millionths."""
         return self.cards * MICRO + self.share
 
-    def of(self, task: Role, *, rules: tuple[Hashable, ...] = (), pods: int = 0) -> Role:
+    def of(self, task: Role, number: int, *, rules: tuple[Hashable, ...] = (), pods: int = 0) -> Role:
         """Returns this role as one of the task, with more rules or another number of pods."""
-        role = Role(pods or self.pods, self.gpus_per_pod, rules=(*self.rules, *rules))
-        role.requests = self.requests
-        role.index, role.number, role.gpu_model = task.index, self.number, task.gpu_model
-        role.priority, role.is_spot = task.priority, task.is_spot
+        role = Role(
+            pods or self.pods,
+            self.gpus_per_pod,
+            cpus_per_pod=self.cpus_per_pod,
+            memory_per_pod=self.memory_per_pod,
+            resources=self.resources,
+            rules=(*self.rules, *rules),
+            number=number,
+        )
+        role.index, role.gpu_model, role.priority = task.index, task.gpu_model, task.priority
+        role.is_spot = task.is_spot
         return role
 
 
@@ -133,8 +149,10 @@ class Task(Role):
     """Whether an HP task may evict spot tasks; False: it waits for idle GPUs."""
     resources: Requests = ()
     """Further resources of a pod by name, such as (("rdma/ib", 1.0),)."""
+    urgency: int = 0
+    """Orders tasks within their class before all else, higher first; among victims the lower goes first."""
     mixed: tuple[Role, ...] = ()
-    """The roles of a task whose pods differ; none: all pods are equal."""
+    """The roles of a task whose pods differ, most GPUs per pod first; none: all pods are equal."""
     topology_key: str = ""
     """A node label, such as 'rack', of which all pods must run on one value; empty: any nodes."""
 
@@ -142,6 +160,7 @@ class Task(Role):
     cards: int = field(init=False)
     share: int = field(init=False)
     requests: Requests = field(init=False)
+    number: int = field(init=False)
     gpus: float = field(init=False)
     """GPUs of the whole task."""
     micro: int = field(init=False)
@@ -149,11 +168,11 @@ class Task(Role):
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        put(self, "number", 0)
         put(self, "is_spot", self.priority is Priority.SPOT)
         if self.mixed:
-            put(self, "mixed", tuple([role.of(self) for role in self.mixed]))
-            for number, role in enumerate(self.mixed):
-                role.number = number
+            by_size = sorted(self.mixed, key=lambda role: -role.gpus_per_pod)
+            put(self, "mixed", tuple([role.of(self, number) for number, role in enumerate(by_size)]))
             put(self, "pods", sum(role.pods for role in self.mixed))
             put(self, "gpus_per_pod", max(role.gpus_per_pod for role in self.mixed))
         cards, share = _gpus_of_pod(self.gpus_per_pod)
@@ -161,20 +180,29 @@ class Task(Role):
         put(self, "cards", cards)
         put(self, "share", share)
         put(self, "requests", requests_of(self.cpus_per_pod, self.memory_per_pod, self.resources))
-        put(self, "gpus", sum([role.pods * role.gpus_per_pod for role in self.roles]))
-        put(self, "micro", sum([role.pods * role.micro_per_pod for role in self.roles]))
+        if self.mixed:
+            put(self, "gpus", sum([role.pods * role.gpus_per_pod for role in self.mixed]))
+            put(self, "micro", sum([role.pods * role.micro_per_pod for role in self.mixed]))
+        else:  # one by one, as there may be millions
+            put(self, "gpus", self.pods * self.gpus_per_pod)
+            put(self, "micro", self.pods * (cards * MICRO + share))
 
     @property
     def roles(self) -> tuple[Role, ...]:
         """Its pods by what they ask for."""
         return self.mixed or (self,)
 
+    @property
+    def asks(self) -> str:
+        """Its pods in words: '4 pods of 8 GPUs + 1 pods of 0 GPUs'."""
+        return " + ".join(f"{role.pods} pods of {role.gpus_per_pod:g} GPUs" for role in self.roles)
+
     def shrunk(self, lost: Mapping[int, int]) -> Task:
         """Returns the task without so many pods of its roles, by their numbers; some must be left."""
         if not self.mixed:
             return replace(self, pods=self.pods - lost[0])
-        left = [(role, role.pods - lost.get(number, 0)) for number, role in enumerate(self.mixed)]
-        return replace(self, mixed=tuple(role.of(self, pods=pods) for role, pods in left if pods))
+        left = [(role, role.pods - lost.get(role.number, 0)) for role in self.mixed]
+        return replace(self, mixed=tuple(role.of(self, 0, pods=pods) for role, pods in left if pods))
 
     @property
     def guarantee_seconds(self) -> float:

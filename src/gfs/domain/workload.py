@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 
 from gfs.domain.errors import InputError
-from gfs.domain.limits import MOST_GPUS_A_NODE, MOST_SECONDS
+from gfs.domain.limits import MOST_AMOUNT, MOST_GPUS_A_NODE, MOST_PODS, MOST_SECONDS
 from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeSpec
-from gfs.domain.task import Role, Task
+from gfs.domain.task import Requests, Role, Task
 from gfs.domain.units import DAY, MICRO, to_micro
 
 NodeSizes = Counter[int]
@@ -100,7 +102,7 @@ def _node_event_problems(workload: Workload) -> Iterator[str]:
 
 
 def _problems(workload: Workload) -> Iterator[str]:
-    sizes = node_sizes(workload.nodes)
+    empty = EmptyNodes(workload.nodes)
     names: set[str] = set()
     for node in workload.nodes:
         if node.name in names:
@@ -109,6 +111,9 @@ def _problems(workload: Workload) -> Iterator[str]:
             yield f"node {node.name} has {node.gpus:,} GPUs; it must be 1 to {MOST_GPUS_A_NODE:,}"
         if "\0" in node.name + node.gpu_model:
             yield f"node {node.name} has a NUL character in its name or GPU model"
+        for name, amount in node.limits().items():
+            if not 0 <= amount <= MOST_AMOUNT:
+                yield f"node {node.name} has {amount:g} {name}; it must be 0 to {MOST_AMOUNT:,.0f}"
         names.add(node.name)
     names.clear()
     before = float("-inf")
@@ -132,31 +137,89 @@ def _problems(workload: Workload) -> Iterator[str]:
                 f"task {task.name} is cancelled at {workload.cancel_times[position]}, before it is submitted"
                 f" at {task.submit_time}"
             )
-        if task.micro < 1 or not all(map(_is_whole, task.roles)):
-            yield f"task {task.name} asks {task.pods} pods of {task.gpus_per_pod:g} GPUs"
-        elif task.gpu_model not in sizes:
+        strange = [_strange(role.requests) for role in task.roles] if task.mixed else [_strange(task.requests)]
+        if any(strange):
+            yield f"task {task.name} asks for {max(strange)} per pod; it must be 0 to {MOST_AMOUNT:,.0f}"
+        elif task.micro < 1 or not all(map(_sound, task.roles)):
+            yield f"task {task.name} asks {task.asks}"
+        elif task.gpu_model not in empty.pools:
             yield f"task {task.name} asks for {task.gpu_model}, of which there is no node"
-        elif not holds(sizes[task.gpu_model], task):
-            yield (
-                f"task {task.name} asks {task.pods} pods of {task.gpus_per_pod:g} GPUs, more than all nodes"
-                f" with {task.gpu_model} can hold"
-            )
+        elif why := empty.why_never(task.gpu_model, task.roles, task.topology_key):
+            yield f"task {task.name} asks {task.asks}, {why}"
 
 
-def _is_whole(role: Role) -> bool:
-    """Returns whether there are pods, and they ask for whole GPUs, a part of one, or none."""
-    return role.pods > 0 and (role.gpus_per_pod < 1 or role.cards == role.gpus_per_pod)
+@lru_cache(maxsize=1 << 16)
+def _strange(requests: Requests) -> str:
+    """Returns the first amount that cannot be, such as '-1 cpus'; nothing if all can."""
+    return next((f"{amount:g} {name}" for name, amount in requests if not 0 <= amount <= MOST_AMOUNT), "")
+
+
+def _sound(role: Role) -> bool:
+    """Returns whether its pods can be counted: 1 or more, each of no, a part of one, or whole GPUs."""
+    gpus, micro = role.gpus_per_pod, role.micro_per_pod
+    if not gpus:
+        return 1 <= role.pods <= MOST_PODS
+    return role.pods >= 1 and micro >= 1 and (gpus <= 1 or role.cards == gpus)
 
 
 def never_fitting(workload: Workload) -> list[Task]:
     """Tasks that could not start even if all nodes were empty."""
-    sizes = node_sizes(workload.nodes)
-    return [task for task in workload.tasks if not holds(sizes.get(task.gpu_model, NodeSizes()), task)]
+    empty = EmptyNodes(workload.nodes)
+    return [t for t in workload.tasks if empty.why_never(t.gpu_model, t.roles, t.topology_key)]
 
 
-def holds(sizes: NodeSizes, task: Task) -> bool:
-    """Returns whether empty nodes have the GPUs for the pods of each role by itself."""
-    return all(pods_held(sizes, role.gpus_per_pod) >= role.pods for role in task.roles if role.gpus_per_pod)
+class EmptyNodes:
+    """The GPUs of nodes that hold nothing: of each GPU model, and of each domain that a topology key makes of it."""
+
+    def __init__(self, nodes: Iterable[NodeSpec]) -> None:
+        self._nodes = tuple(nodes)
+        self.pools = node_sizes(self._nodes)
+        self._domains: dict[tuple[str, str], dict[str, NodeSizes]] = {}
+
+    def why_never(self, gpu_model: str, roles: Sequence[Role], topology_key: str = "") -> str:
+        """Returns why these pods could never run together, in words; nothing if their GPUs do not forbid it.
+
+        The GPUs of all roles are only added up: a task that passes may still find no packing.
+        """
+        sizes = self.pools.get(gpu_model)
+        if sizes is None:
+            return "no node has this GPU model"
+        if held := _too_small(sizes, roles):
+            return f"more than all nodes with {gpu_model} can hold: {held}"
+        if not topology_key:
+            return ""
+        domains = self._by_label(gpu_model, topology_key)
+        if not domains:
+            return f"no node with {gpu_model} has the label {topology_key}"
+        too_small = {value: _too_small(domain, roles) for value, domain in domains.items()}
+        if not all(too_small.values()):
+            return ""
+        largest = max(domains, key=lambda value: _gpus(domains[value]))
+        return f"more than any {topology_key} can hold: {too_small[largest]} in {largest}"
+
+    def _by_label(self, gpu_model: str, key: str) -> dict[str, NodeSizes]:
+        found = self._domains.get((gpu_model, key))
+        if found is None:
+            found = self._domains[gpu_model, key] = {}
+            for node in self._nodes:
+                if node.gpu_model == gpu_model and (value := node.label(key)):
+                    found.setdefault(value, NodeSizes())[node.gpus] += 1
+        return found
+
+
+def _too_small(sizes: NodeSizes, roles: Sequence[Role]) -> str:
+    """Returns what empty nodes hold that is too little for these pods; nothing if it may do."""
+    for role in roles:
+        held = pods_held(sizes, role.gpus_per_pod)
+        if held < role.pods:
+            return f"{held} pods of {role.gpus_per_pod:g} GPUs"
+    if len(roles) > 1 and sum(role.pods * role.micro_per_pod for role in roles) > _gpus(sizes) * MICRO:
+        return f"{_gpus(sizes)} GPUs together"
+    return ""
+
+
+def _gpus(sizes: NodeSizes) -> int:
+    return sum(size * count for size, count in sizes.items())
 
 
 def node_sizes(nodes: Iterable[NodeSpec]) -> dict[str, NodeSizes]:
@@ -168,7 +231,9 @@ def node_sizes(nodes: Iterable[NodeSpec]) -> dict[str, NodeSizes]:
 
 
 def pods_held(sizes: NodeSizes, gpus_per_pod: float) -> int:
-    """Pods of so many GPUs that fit on empty nodes."""
+    """Pods of so many GPUs that fit on empty nodes; any number of pods without GPUs."""
+    if not gpus_per_pod:
+        return sys.maxsize if sizes else 0
     if gpus_per_pod >= 1:
         return sum(count * (size // int(gpus_per_pod)) for size, count in sizes.items())
     return sum(count * size for size, count in sizes.items()) * (MICRO // to_micro(gpus_per_pod))

@@ -36,14 +36,16 @@ OUT_OF_TIME = 1
 def least_weight(
     runs: Sequence[Run], nodes: Sequence[Node], gpus: int, pods: int, weights: Weights, now: float
 ) -> float:
-    """The least weight of spot runs that make room for so many pods of so many GPUs; endless if none do.
+    """The least weight of spot runs that make room for so many pods of so many GPUs; infinity if none do.
 
     If the solver runs out of time: what the least weight is not below.
     """
     row_of = {node: row for row, node in enumerate(nodes)}
     entries = [(row, len(runs) + row, float(gpus)) for row in range(len(nodes))]
     for column, run in enumerate(runs):
-        entries += [(row_of[node], column, -float(pods_here * role.cards)) for node, role, pods_here, _ in run.places]
+        entries += [
+            (row_of[node], column, -float(held * role.cards)) for node, role, held, _ in run.places if role.cards
+        ]
     rows, columns, values = zip(*entries, strict=True)
     size = len(runs) + len(nodes)
     room = coo_array((values, (rows, columns)), shape=(len(nodes), size)).tocsr()  # the same node twice adds up
@@ -76,20 +78,20 @@ class SampledPreemptor(GangPreemptor):
 
     def __init__(self, state: PoolState, *, sample: Sample, **numbers: Any) -> None:
         super().__init__(state, **numbers)
-        self._nodes = state.pool.nodes
+        self._state = state
         self._sample = sample
         self._decisions = 0
 
     def choose_gang(self, role: Role, pods: int, now: float) -> Victims | None:
-        """As without being looked at."""
+        """Returns the same victims as without sampling."""
         chosen = super().choose_gang(role, pods, now)
         if chosen is not None and pods > 1 and len(self._sample) < MOST:
             self._decisions += 1
             if self._decisions % EVERY == 0:
                 weights = self.weights
                 weight = sum(weights.of(run, now) for run in chosen.runs)
-                runs = list(dict.fromkeys(run for node in self._nodes for run in node.spot))
-                best = least_weight(runs, self._nodes, role.cards, pods, weights, now)
+                spot = [run for run in self._state.runs.values() if any(run in node.spot for node in run.nodes)]
+                best = least_weight(spot, self._state.pool.nodes, role.cards, pods, weights, now)
                 self._sample.append((weight, best))
         return chosen
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import inf
 
-from gfs.core.ports import ExpectedRoom, Foresees
+from gfs.core.ports import ExpectedRoom
 from gfs.core.reasons import OverQuota, Reason
 from gfs.core.scheduler import PoolScheduler, Scheduler
 from gfs.domain.task import Task
@@ -112,4 +112,4 @@ def in_words(pool: PoolScheduler, task: Task, reason: Reason, least_hours: float
 def expected_room(pool: PoolScheduler, task: Task, reason: Reason) -> ExpectedRoom | None:
     """Returns when the forecast expects room for a task that waits for this reason; None: no forecast says so."""
     quota = pool.policy.quota
-    return quota.expected_room(task) if isinstance(reason, OverQuota) and isinstance(quota, Foresees) else None
+    return quota.expected_room(task) if isinstance(reason, OverQuota) else None

@@ -3,8 +3,8 @@
 Recording never stops or slows a decision. `record`, `cancelled` and `reconcile` only note what happened and never
 raise; `write` appends the notes to the files in any thread.
 
-The log stays consistent by itself. A process that was killed may not have written its last decisions, and the core may
-number the GPUs of a node in another order after a restart: a run gets the lowest GPUs that are free in the log.
+The log stays consistent by itself, although a process that was killed may not have written its last decisions: in the
+log, the runs on a node never hold more GPUs than it had at most.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from gfs.core.actions import CANCEL, FINISH, LOST, START, SUBMIT, LostRun, Record
+from gfs.core.node import WHOLE, Node, Place
 from gfs.core.ports import Policy
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
@@ -30,9 +31,9 @@ from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
 from gfs.files import always
 from gfs.live.record_files import EVENTS, RecordFiles, cut_end, open_files, read_entries, read_jobs, read_nodes
-from gfs.live.recorded import LogState, RecordedTask
+from gfs.live.recorded import LogState, RecordedTask, pods_by_node
 from gfs.telemetry.decisions import AnyNote
-from gfs.telemetry.event_log import QuotaLog, pods_of
+from gfs.telemetry.event_log import QuotaLog
 
 BEHIND: Final = 60.0
 """Seconds by which the clock may be behind the log without a warning."""
@@ -225,7 +226,7 @@ class Recorder:
     def _pods(self, run: Run) -> Counter[str]:
         """Returns the number of pods of a run on each node of the log."""
         names = {node.name: self._note_node(node.spec) for node in run.nodes}
-        return Counter(names[node] for node, _ in pods_of(run))
+        return Counter({names[node]: here for node, here in pods_by_node(run).items()})
 
     def _start(self, known: RecordedTask, run: Run, time: float, reason: Reason | None) -> None:
         """Begin a run, unless the log has it. A task with other pods than before is another task in the log."""
@@ -243,9 +244,9 @@ class Recorder:
         self._begin(known, task, pods, time, reason)
 
     def _begin(self, known: RecordedTask, task: Task, pods: Counter[str], time: float, reason: Reason | None) -> None:
-        """Begin a run on the lowest free GPUs."""
-        places = self._state.places({node: count * task.cards for node, count in pods.items()})
+        """Begin a run with these pods."""
         named = replace(task, name=known.task.name)
+        places: list[Place] = [(Node(self._state.nodes[node]), named, here, WHOLE) for node, here in pods.items()]
         self._emit((time, START, named, Run(named, len(known.lengths) + 1, places, time, time), reason))
 
     def _make_room(self, node: str, gpus: int, time: float) -> None:

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from gfs.core.actions import Record
-from gfs.core.node import Node, Place
+from gfs.core.node import WHOLE, Node, Place
 from gfs.core.run import Run
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeSpec
@@ -188,14 +188,9 @@ def read_entries(folder: Path) -> Iterator[tuple[Record, int]]:
         priority = Priority.HP if row["kind"] == Priority.HP.label else Priority.SPOT
         shape = (len(rows), gpus) if number else (int(gpus), 1.0)
         task = Task(0, row["task"], row["organization"], row["gpu_model"], priority, *shape, time)
-        run = Run(task, number, [_place(each) for each in rows], time, time) if number else None
+        places: list[Place] = [(Node(NodeSpec(0, each["node"], task.gpu_model, 1)), task, 1, WHOLE) for each in rows]
+        run = Run(task, number, places, time, time) if number else None
         yield (time, event_log.EVENTS.index(row["event"]), task, run, None), len(rows)
-
-
-def _place(row: Row) -> Place:
-    """Returns where a pod runs: a node of this name, and GPUs."""
-    mask = sum(1 << int(gpu) for gpu in row["cards"].split("+"))
-    return Node(NodeSpec(0, row["node"], row["gpu_model"], 1)), mask, mask.bit_count()
 
 
 def _rows(path: Path) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""What the event log says so far: the tasks that have not ended, and the GPUs that their runs hold.
+"""What the event log says so far: the tasks that have not ended, and how many GPUs their runs hold.
 
 The state follows from the entries of the log, whether they were just recorded or are read after a restart.
 """
@@ -9,12 +9,10 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from gfs.core.actions import CANCEL, FINISH, START, SUBMIT, Record
-from gfs.core.node import Node, Place, lowest
 from gfs.core.run import Run
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Task
-from gfs.telemetry.event_log import pods_of
 
 KIND = ("gpus_per_pod", "gpu_model", "priority")
 """What all pods of a task have in common."""
@@ -37,7 +35,7 @@ class RecordedTask:
     @property
     def pods(self) -> Counter[str]:
         """Node -> pods of its run."""
-        return Counter(node for node, _ in pods_of(self.run)) if self.run is not None else Counter()
+        return pods_by_node(self.run) if self.run is not None else Counter()
 
     def learn(self, task: Task) -> None:
         """Take over what the cluster says of it now. A task that has run keeps the number and kind of its pods."""
@@ -80,7 +78,7 @@ class LogState:
         self._numbers: Counter[int] = Counter()
         """Hash of a name in the cluster -> how many tasks of that name are in the log."""
         self._held: Counter[str] = Counter()
-        """Node -> the set of its GPUs that runs hold: bit i stands for GPU i."""
+        """Node -> GPUs that runs hold."""
 
     def apply(self, entry: Record) -> RecordedTask | None:
         """Take in the next entry; returns the task that it ends."""
@@ -91,13 +89,11 @@ class LogState:
             self.tasks[key] = RecordedTask(task, self.last)
         elif (known := self.tasks.get(key)) is not None and what == START and run is not None:
             known.task, known.run, known.ended = task, run, Counter()
-            for node, mask, _ in run.places:
-                self._held[node.name] |= mask
+            self._held.update(gpus_by_node(run))
         elif known is not None:
             if known.run is not None:
                 known.lengths.append(self.last - known.run.start)
-                for node, mask, _ in known.run.places:
-                    self._held[node.name] &= ~mask
+                self._held.subtract(gpus_by_node(known.run))
             known.run = None
             return self.tasks.pop(key) if what in (FINISH, CANCEL) else None
         return None
@@ -117,11 +113,20 @@ class LogState:
 
     def free(self, node: str) -> int:
         """Returns the number of free GPUs of a node; below 0: its runs hold more than it ever had."""
-        return self.nodes[node].gpus - self._held[node].bit_count()
+        return self.nodes[node].gpus - self._held[node]
 
-    def places(self, gpus: dict[str, int]) -> list[Place]:
-        """Returns the lowest free GPUs, so many of each node."""
-        return [(Node(self.nodes[node]), lowest(~self._held[node], count), count) for node, count in gpus.items()]
+
+def pods_by_node(run: Run) -> Counter[str]:
+    """Returns the number of pods of a run on each node."""
+    pods = Counter[str]()
+    for node, _, here, _ in run.places:
+        pods[node.name] += here
+    return pods
+
+
+def gpus_by_node(run: Run) -> Counter[str]:
+    """Returns the number of GPUs that a run holds on each node."""
+    return Counter({node: pods * run.task.cards for node, pods in pods_by_node(run).items()})
 
 
 def split_name(name: str) -> tuple[str, int]:

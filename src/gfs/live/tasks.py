@@ -20,13 +20,15 @@ from gfs.core.events import (
     Finished,
     FoundRun,
     Lost,
+    PodsOn,
     Shrunk,
     StartFailed,
     Submitted,
 )
+from gfs.core.filters.nodes import NodeRule
 from gfs.core.reasons import Reason
 from gfs.core.run import Run
-from gfs.domain.task import NodeFilter, Priority, Task
+from gfs.domain.task import Priority, Task
 from gfs.live.clock import Clock
 from gfs.live.identity import Identities, place_of
 from gfs.live.mirror import Key, Mirror
@@ -92,7 +94,7 @@ class Sink(Protocol):
 
 
 _asks_of = attrgetter(
-    "pods", "gpus_per_pod", "cpus_per_pod", "memory_per_pod", "node_filter", "priority", "gpu_model", "organization",
+    "pods", "gpus_per_pod", "cpus_per_pod", "memory_per_pod", "rules", "priority", "gpu_model", "organization",
     "guarantee_hours", "checkpoint_interval", "preempts",
 )  # fmt: skip
 """What the core knows of a waiting task. If one of these changes, the task is submitted again."""
@@ -414,7 +416,7 @@ class TaskBook:
         """Let the core take over the run of a task. `places`: pod uid -> node; `number`: of the run."""
         assert task.task is not None
         self._set_phase(task, phase, places)
-        self.found.append(FoundRun(task.task, sorted(Counter(places.values()).items()), start, number))
+        self.found.append(FoundRun(task.task, _by_node(places.values()), start, number))
         self.adopted.append(task)
 
     def attach_adopted(self, find: Callable[[Task], Run | None], now: float) -> None:
@@ -449,8 +451,8 @@ class TaskBook:
         """Shrink a run: some of its pods are over, the others run on."""
         assert task.run is not None
         _, placed = self._placed(seen)
-        gone = Counter(node for uid, node in task.pods.items() if uid not in placed)
-        self.events.append(Shrunk(task.run, sorted(gone.items())))
+        gone = [node for uid, node in task.pods.items() if uid not in placed]
+        self.events.append(Shrunk(task.run, _by_node(gone)))
         self._set_phase(task, Phase.RUNNING, placed, task.run)
         self.adopted.append(task)
 
@@ -516,7 +518,7 @@ class TaskBook:
             guarantee_hours=first.guarantee or self._guarantee,
             checkpoint_interval=first.interval or self._interval,
             memory_per_pod=most.memory,
-            node_filter=NodeFilter(first.rule, first.rule.text()),
+            rules=(NodeRule(first.rule, first.rule.text()),),
             earlier_runs=earlier_runs,
             preempts=self._preempts(first),
         )
@@ -529,7 +531,7 @@ class TaskBook:
         if task is None or task.phase is not Phase.WAITING:
             self.events += [StartFailed(run), Cancelled(run.task)]
             return None
-        nodes = [node.name for node, _, held in run.places for _ in range(held // run.task.cards)]
+        nodes = [node.name for node, _, pods, _ in run.places for _ in range(pods)]
         self._set_phase(task, Phase.PLANNED, dict(zip(task.pods, nodes, strict=True)), run)
         return task
 
@@ -619,6 +621,11 @@ class TaskBook:
 def _most(pods: Sequence[PodView]) -> Asks:
     """Returns what each of these pods asks for at most: pods of a run may have been resized in place."""
     return Asks(*(max(asks) for asks in zip(*(pod.asks for pod in pods), strict=True)))
+
+
+def _by_node(nodes: Iterable[str]) -> list[PodsOn]:
+    """Returns the number of pods on each node, given the node of each pod."""
+    return [PodsOn(node, pods) for node, pods in sorted(Counter(nodes).items())]
 
 
 def _index(submitted: float, name: str, attempt: int) -> int:

@@ -21,8 +21,8 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Role, Task
 from gfs.domain.units import MICRO
-from gfs.policies.domains import domains_of, tightest_first
-from gfs.policies.placement import Chooser
+from gfs.policies.domains import Roles, options_of, places_of, tightest_first
+from gfs.policies.placement import FEW, Chooser
 from gfs.policies.preemption import gentlest
 
 PART_OF_A_CARD = 1 - 1 / MICRO
@@ -179,8 +179,9 @@ class GreedyPolicy(Listener, Policy):
     def _place(self, task: Task) -> list[Place]:
         """Returns places for all pods in idle room, or none."""
         if task.topology_key:
-            domains = tightest_first(self._pool, domains_of(self._pool, task))
-            return next((places for domain in domains if (places := self._place_roles(domain.roles))), [])
+            domains = tightest_first(self._pool, options_of(self._pool, task).values())
+            placed = next((places for roles in domains if (places := self._place_roles(roles))), [])
+            return places_of(task, placed)
         if task.pods == 1:
             (role,) = task.roles
             node = self._chooser.choose(role)
@@ -188,8 +189,11 @@ class GreedyPolicy(Listener, Policy):
         return self._place_roles(task.roles)
 
     def _place_roles(self, roles: Sequence[Role]) -> list[Place]:
-        if any(self._pool.slots(role) < role.pods for role in roles):
-            return []
+        pool = self._pool
+        for role in roles:
+            slots = pool.slots if role.pods > FEW else pool.gpu_slots  # to try a few pods is quicker than to count
+            if slots(role) < role.pods:
+                return []
         if all(self._trial.fill(role, self._chooser.choose, up=self._placer.fills_up) for role in roles):
             return self._trial.commit()
         self._trial.rollback()
@@ -202,22 +206,25 @@ class GreedyPolicy(Listener, Policy):
         if victims is None:
             return False
         self._spare_bystanders(victims)
-        for run, chosen in victims.items():
-            self._plan.evictions.append(Eviction(run, self._evict_reason(run, task, chosen)))
+        evicted = [run for run in trial.evicted if run not in self.state.pending]
+        for run in trial.evicted:
+            if run in self.state.pending:
+                self.state.give_back(run, now)
+                continue
+            self._plan.evictions.append(Eviction(run, self._evict_reason(run, task, victims[run])))
             self.state.evict(run, now)
-        evicted = trial.evicted
-        self._plan.starts.append(self.state.start_after(task, trial.commit(), now, evicted))
+        self._plan.starts.append(self.state.start(task, places_of(task, trial.commit()), now, evicted))
         return True
 
     def _victims(self, task: Task) -> dict[Run, Victims] | None:
         """Places all pods on the trial, in the domain whose victims cost least; returns the victims."""
         if not task.topology_key:
             return self._make_room(task.roles)
-        ranked: list[tuple[float, int, tuple[Role, ...]]] = []
-        for position, domain in enumerate(domains_of(self._pool, task)):
-            victims = self._make_room(domain.roles)
+        ranked: list[tuple[float, int, Roles]] = []
+        for position, roles in enumerate(options_of(self._pool, task).values()):
+            victims = self._make_room(roles)
             if victims is not None:
-                ranked.append((self._preemptor.cost(victims, self._now), position, domain.roles))
+                ranked.append((self._preemptor.cost(victims, self._now), position, roles))
                 self._trial.rollback()
         return self._make_room(min(ranked)[2]) if ranked else None
 
@@ -291,7 +298,7 @@ class GreedyPolicy(Listener, Policy):
         pool = self._pool
         if not pool.capacity:
             return NoNode(pool.gpu_model, len(pool.nodes))
-        if task.topology_key and not domains_of(pool, task):
+        if task.topology_key and not options_of(pool, task):
             return NoDomain(pool.gpu_model, task.topology_key)
         head = self._queues[task.priority].head()
         if head is not None and head is not task:
@@ -325,9 +332,7 @@ class GreedyPolicy(Listener, Policy):
 
     def _scarcest(self, task: Task) -> tuple[Role, int]:
         """Returns the role of which fewest of the pods find room, and for how many there is room."""
-        options = [task.roles]
-        if task.topology_key:
-            options = [domain.roles for domain in domains_of(self._pool, task)] or options
+        options = list(options_of(self._pool, task).values()) or [task.roles]
         scarcest = [
             min(((role, self._pool.slots(role)) for role in roles), key=lambda each: each[1] / each[0].pods)
             for roles in options

@@ -8,10 +8,8 @@ node has been returned.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from math import lcm
 
 from gfs.core.index import NodeIndex, Rank
-from gfs.core.lazy_heap import LazyHeap
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.pool import Pool
@@ -19,6 +17,9 @@ from gfs.core.ports import Placer, Preemptor, Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Role
+
+COST_DIGITS = 12
+"""Costs are compared to so many digits."""
 
 Ranks = tuple[Rank, Rank]
 """The same node seen by HP and by spot tasks: 0 if it may have pods of that class, else None."""
@@ -78,107 +79,50 @@ class LoanPlacer(Placer):
         return nodes, WHY_REFUSED[role.priority]
 
 
-Entry = tuple[int, int, int]
-"""(preemption cost, victims, position of the node): the order in which nodes are taken back."""
-
-
-class _Home(dict[Entry, LazyHeap[Entry]]):
-    """Which entries count, and in which heap they are."""
-
-    def __missing__(self, entry: Entry) -> None:
-        return None
-
-
 class ReclaimPreemptor(Listener, Preemptor):
     """The node on loan with the lowest preemption cost that is large enough: it is returned whole.
 
     Every spot task with a pod there is evicted, from all its nodes. The cost of a node is the sum over its spot tasks
     of 1 / (number of nodes the task spans), ties by fewer victims, then node id. An HP gang asks again after each node:
     the other nodes of an evicted gang are empty or cheaper then. So the cheapest *set* of nodes is approximated.
-    Costs are exact: whole numbers of a unit that every 1 / (number of nodes) met so far is a multiple of; a number that
-    needs a finer unit is met a few times in a run, and then every node on loan is entered again.
     It relies on `LoanPlacer`: a node on loan has no HP pod.
     """
 
     whole_nodes = True
 
     def __init__(self, state: PoolState) -> None:
-        pool = self._pool = state.pool
-        self._nodes = pool.nodes
-        self._parts = 1
-        """A cost of 1 is so many units."""
-        self._span: dict[Run, int] = {}
-        """Spot run -> number of nodes it spans."""
-        self._stale: set[Node] = set()
-        """Nodes whose spot tasks have changed since the last question."""
-        self._entry: list[Entry | None] = [None] * len(pool.nodes)
-        """The entry that counts for a node; None: not on loan."""
-        self._on_loan: dict[int, LazyHeap[Entry]] = {size: LazyHeap() for size in pool.sizes}
-        """Cards of a node -> the entries of such nodes on loan."""
-        self._home = _Home()
+        self._pool = state.pool
+        self._share: dict[Run, float] = {}
+        """Spot run -> 1 / (number of nodes it spans)."""
         for run in state.runs.values():
             if run.task.is_spot:
                 self.spot_held(run)
         state.listen(self)
 
     def spot_held(self, run: Run) -> None:
-        """A spot run now holds its cards."""
-        nodes = run.nodes
-        self._span[run] = span = len(nodes)
-        self._stale.update(nodes)
-        if self._parts % span:
-            self._parts = lcm(self._parts, span)
-            self._stale.update(node for node in self._nodes if self._entry[node.index])
+        """Notes how many nodes it spans."""
+        self._share[run] = 1 / len(run.nodes)
 
     def spot_released(self, run: Run) -> None:
-        """A spot run no longer holds its cards."""
-        del self._span[run]
-        self._stale.update(run.nodes)
+        """Forgets it."""
+        del self._share[run]
 
     def cost(self, runs: Collection[Run], now: float) -> float:
         """Returns the preemption cost of these runs."""
         return sum(1 / len(run.nodes) for run in runs)
 
     def choose(self, role: Role, now: float) -> Victims | None:
-        """The cheapest node on loan that could hold the pod, and everyone on it."""
-        self._refresh()
-        best, candidates = None, 0
-        for size, heap in self._on_loan.items():
-            if size >= role.cards and heap.count:
-                candidates += heap.count
-                first = self._first(heap, role)
-                if first is not None and (best is None or first < best):
-                    best = first
-        if best is None:
+        """Returns the cheapest node on loan that could hold the pod, and every run on it; lower priorities go first."""
+        on_loan = [node for node in self._pool.nodes if node.spot_cards and node.total >= role.cards]
+        able = [node for node in on_loan if self._pool.could_hold(node, role)]
+        node = min(able, key=lambda node: self._rank(node), default=None)
+        if node is None:
             return None
-        node = self._nodes[best[2]]
         everyone = sorted(node.spot, key=lambda run: run.task.index)
         one = "only node on loan that suffices"
-        return Victims(node, everyone, f"cheapest of {candidates} nodes on loan" if candidates > 1 else one)
+        return Victims(node, everyone, f"cheapest of {len(on_loan)} nodes on loan" if len(on_loan) > 1 else one)
 
-    def _first(self, heap: LazyHeap[Entry], role: Role) -> Entry | None:
-        """The cheapest entry of a node that takes the task."""
-        if self._pool.by_gpus_alone(role):
-            return heap.first(self._home)
-        rising = heap.rising(self._home)
-        return next((entry for entry in rising if self._pool.could_hold(self._nodes[entry[2]], role)), None)
-
-    def _refresh(self) -> None:
-        """Bring the entries of the stale nodes up to date."""
-        parts, spans, entries, home = self._parts, self._span, self._entry, self._home
-        for node in self._stale:
-            if node.closed:
-                continue
-            i, heap = node.index, self._on_loan[node.total]
-            old, new = entries[i], None
-            if node.spot_cards:  # pods without GPUs do not put a node on loan
-                new = (sum(parts // spans[run] for run in node.spot), len(node.spot), i)
-            if new != old:
-                entries[i] = new
-                if old is not None:
-                    heap.count -= 1
-                    del home[old]
-                if new is not None:
-                    home[new] = heap
-                    heap.push(new, home)
-        self._stale.clear()
+    def _rank(self, node: Node) -> tuple[int, float, int, int]:
+        highest = max(run.task.urgency for run in node.spot)
+        cost = round(sum(map(self._share.__getitem__, node.spot)), COST_DIGITS)
+        return highest, cost, len(node.spot), node.index

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from random import Random
 
-from gfs.core.index import NodeIndex
 from gfs.core.node import SLACK, WHOLE, Node
 from gfs.core.pool import Pool
 from gfs.core.ports import Preemptor, Victims
@@ -59,7 +58,9 @@ def gentlest(pool: Pool, role: Role, now: float, *, whole_nodes: bool) -> Victim
     protected, best = pool.protected, None
     for node in pool.nodes:
         if node.spot and pool.could_hold(node, role):
-            order = sorted(node.spot, key=lambda run: (run not in protected, -run.waste(now), run.task.index))
+            order = sorted(
+                node.spot, key=lambda run: (run not in protected, -run.task.urgency, -run.waste(now), run.task.index)
+            )
             runs = order if whole_nodes else victims_on(pool, node, role, order)
             rank = (len(protected.intersection(runs)), len(runs), sum(run.waste(now) for run in runs), node.index)
             if best is None or rank < best[0]:
@@ -90,32 +91,14 @@ class FirstNodePreemptor(Preemptor):
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._index = NodeIndex(pool, fullest_first=False)
-        # Nodes are filed by what HP could have there, not by what is idle, and only when someone asks.
-        bucket = self._index.bucket
-        self._changed = pool.listeners.feed()
-        self._index.follow(
-            plain=lambda size, idle, hp: bucket(size - hp, 0, (0,)),
-            special=lambda node: bucket(node.hp_free, node.hp_room, (0,)),
-            at_once=False,
-        )
 
     def choose(self, role: Role, now: float) -> Victims | None:
-        """The first node that could hold the pod, and whoever is in the way there."""
-        for node in self._changed():
-            self._index.file(node)
-        found = self._first(role)
-        if found is None:
+        """Returns the first node that could hold the pod, and the runs in the way there."""
+        node = next((node for node in self._pool.nodes if self._pool.could_hold(node, role)), None)
+        if node is None:
             return None
-        latest_first = sorted(found.spot, key=lambda run: (-run.task.index, run.number))
-        return Victims(found, victims_on(self._pool, found, role, latest_first), "first node that suffices")
-
-    def _first(self, role: Role) -> Node | None:
-        if self._pool.by_gpus_alone(role):
-            return self._index.choose(role)
-        if not role.cards and not role.share:
-            return next((node for node in self._pool.nodes if self._pool.could_hold(node, role)), None)
-        return next((node for node in self._index.ranked(role) if self._pool.could_hold(node, role)), None)
+        latest_first = sorted(node.spot, key=lambda run: (-run.task.urgency, -run.task.index, run.number))
+        return Victims(node, victims_on(self._pool, node, role, latest_first), "first node that suffices")
 
 
 @dataclass(slots=True)
@@ -144,6 +127,7 @@ class RandomPreemptor(Preemptor):
             return None
         spared_first = sorted(node.spot, key=lambda run: (run.task.index, run.number))
         self._random.shuffle(spared_first)
+        spared_first.sort(key=lambda run: -run.task.urgency)
         return Victims(node, victims_on(self._pool, node, role, spared_first), "a random node")
 
     def _draw(self, role: Role) -> Node | None:

@@ -1,195 +1,162 @@
 """The orders in which waiting tasks get their chance.
 
-Each queue keeps its tasks by per-pod size, so that a pass tries only what could fit: once a size has
-failed, what is as large or larger and asks for the same fails too, and a pass costs a few tries however long the
-queue is. What a task asks for besides cards (`asks`) keeps it in a lane of its own. The heaps are plain ones, no
-`LazyHeap`: a task that waits no longer is taken out at once, which is rare.
+An order is a list of criteria, compared one after the other; the last one, the index of a task, is unique. Tasks that
+ask for the same stand in one lane: when the first of them fails, all of them do. So a pass costs a few tries however
+long the queue is.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
 
 from gfs.core.ports import Attempt, Queue, TaskLimit
 from gfs.domain.task import Task
 
-Asks = Callable[[Task], Hashable]
-"""What a task asks for besides cards: tasks with the same answer fit or fail alike."""
+Criterion = Callable[[Task], float]
+"""What is compared, lower first."""
+
+Demand = Callable[[Task], Hashable]
+"""What decides where a task fits besides its GPUs (`Pool.demand`): equals fit or fail alike."""
 
 
-def _largest_first(task: Task) -> tuple[float, int, int]:
-    """More GPUs per pod, then fewer pods, then earlier submission and id."""
-    return (-task.gpus_per_pod, task.pods, task.index)
+def higher_urgency(task: Task) -> float:
+    """The task with the higher priority comes first."""
+    return -task.urgency
 
 
-class SizedQueue(Queue):
-    """GFS: more GPUs per pod first, then fewer pods, then earlier submission, then id.
+def larger_pods(task: Task) -> float:
+    """The task with more GPUs per pod comes first."""
+    return -task.gpus_per_pod
 
-    A size that failed in a pass is not tried again in it for tasks with the same guarantee that ask for the same.
-    """
 
-    def __init__(self, asks: Asks) -> None:
-        self._asks = asks
-        self._sizes: list[float] = []
-        """Minus the GPUs per pod that occur, so largest first."""
-        self._lanes: dict[float, dict[tuple[float, Hashable], list[tuple[int, int, Task]]]] = {}
-        """-GPUs per pod -> (guarantee hours, what else it asks) -> heap of (pods, index, task)."""
-        self._length = 0
+def fewer_pods(task: Task) -> float:
+    """The task with fewer pods comes first."""
+    return task.pods
+
+
+def earlier(task: Task) -> float:
+    """The task that was submitted earlier comes first, of two in one instant the one with the lower id."""
+    return task.index
+
+
+LARGEST_FIRST: tuple[Criterion, ...] = (higher_urgency, larger_pods, fewer_pods, earlier)
+FIRST_COME: tuple[Criterion, ...] = (higher_urgency, earlier)
+
+Key = tuple[float, ...]
+"""What a task is compared by: the values of the criteria."""
+
+
+def key_of(order: Sequence[Criterion], task: Task) -> Key:
+    """Returns the values of the criteria for a task."""
+    return tuple([criterion(task) for criterion in order])
+
+
+Lane = tuple[float, int, float, Hashable]
+"""GPUs per pod, pods, guarantee hours and demand of the tasks that stand in it."""
+
+
+class OrderedQueue(Queue):
+    """Serves tasks in the order of its criteria; one that does not fit lets the next one try."""
+
+    order: tuple[Criterion, ...] = FIRST_COME
+
+    def __init__(self, demand: Demand) -> None:
+        self._demand = demand
+        self._lanes: dict[Lane, list[tuple[Key, Task]]] = {}
+        """Lane -> heap of its tasks with their keys."""
+
+    def _key(self, task: Task) -> Key:
+        return key_of(self.order, task)
+
+    def _lane(self, task: Task) -> Lane:
+        return task.gpus_per_pod, task.pods, task.guarantee_hours, self._demand(task)
 
     def push(self, task: Task) -> None:
-        """Add a task."""
-        size = -task.gpus_per_pod
-        lanes = self._lanes.get(size)
-        if lanes is None:
-            lanes = self._lanes[size] = {}
-            insort(self._sizes, size)
-        heappush(lanes.setdefault((task.guarantee_hours, self._asks(task)), []), (task.pods, task.index, task))
-        self._length += 1
+        """Adds a task; one that comes back after an eviction keeps its place by submission."""
+        heappush(self._lanes.setdefault(self._lane(task), []), (self._key(task), task))
 
     def remove(self, task: Task) -> None:
-        """Take a task out that waits no longer."""
-        lane = self._lanes[-task.gpus_per_pod][task.guarantee_hours, self._asks(task)]
-        lane.remove((task.pods, task.index, task))
-        heapify(lane)
-        self._length -= 1
-        if not lane:
-            self._drop_empty()
+        """Takes out a task that waits no longer."""
+        lane = self._lane(task)
+        tasks = self._lanes[lane]
+        tasks.remove((self._key(task), task))
+        heapify(tasks)
+        if not tasks:
+            del self._lanes[lane]
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
-        """Newcomers: others of their size that wait do not fit, which says nothing about these."""
-        if len(tasks) > 1:
-            tasks = sorted(tasks, key=_largest_first)
-        for task in tasks:
+        """Tries newcomers in order: that others wait says nothing about these."""
+        for task in sorted(tasks, key=self._key) if len(tasks) > 1 else tasks:
             if not attempt(task):
                 self.push(task)
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
-        """Offer the waiting tasks in order."""
-        if not self._length:
-            return
-        sizes, emptied = self._sizes, False
+        """Offers the waiting tasks in order. Once one has failed, none that asks for as much has to try."""
+        heads = [(tasks[0][0], lane) for lane, tasks in self._lanes.items() if lane[0] <= pod_limit]
+        heapify(heads)
         limits: dict[float, float] = {}  # by guarantee; they stand until a task starts
-        for position in range(bisect_left(sizes, -pod_limit), len(sizes)):
-            size = sizes[position]
-            heads = []
-            for (hours, _), lane in self._lanes[size].items():
-                if lane:
-                    if hours not in limits:
-                        limits[hours] = task_limit(hours)
-                    if lane[0][2].gpus <= limits[hours]:
-                        heads.append(lane)
-            while heads:
-                lane = min(heads) if len(heads) > 1 else heads[0]
-                if attempt(lane[0][2]):
-                    heappop(lane)
-                    self._length -= 1
-                    limits.clear()
-                    if lane:
-                        continue
-                    emptied = True
-                heads.remove(lane)
-        if emptied:
-            self._drop_empty()
+        failed: dict[tuple[float, Hashable], list[tuple[float, int]]] = {}
+        while heads:
+            lane = heappop(heads)[1]
+            size, pods, hours, demand = lane
+            if hours not in limits:
+                limits[hours] = task_limit(hours)
+            tasks = self._lanes[lane]
+            if tasks[0][1].gpus > limits[hours]:
+                continue
+            too_large = failed.get((hours, demand), ())
+            if any(size >= s and pods >= p for s, p in too_large):
+                continue
+            if attempt(tasks[0][1]):
+                heappop(tasks)
+                limits.clear()
+                if tasks:
+                    heappush(heads, (tasks[0][0], lane))
+                else:
+                    del self._lanes[lane]
+            else:
+                failed.setdefault((hours, demand), []).append((size, pods))
 
-    def _drop_empty(self) -> None:
-        for size, lanes in list(self._lanes.items()):
-            for key in [key for key, lane in lanes.items() if not lane]:
-                del lanes[key]
-            if not lanes:
-                del self._lanes[size]
-                self._sizes.remove(size)
+
+class FcfsQueue(OrderedQueue):
+    """First come, first served, but a task that does not fit lets the next one try (static, FGD)."""
+
+
+class SizedQueue(OrderedQueue):
+    """GFS: more GPUs per pod first, then fewer pods, then earlier submission, then id."""
+
+    order = LARGEST_FIRST
 
 
 class HeadBlockingQueue(Queue):
-    """First come, first served, and nobody overtakes: a head that does not fit blocks the rest (YARN-CS)."""
+    """First come, first served, and no task overtakes: a head that does not fit blocks the rest (YARN-CS)."""
 
-    def __init__(self, asks: Asks) -> None:
+    def __init__(self, demand: Demand) -> None:
         """What tasks ask for makes no difference: the head's turn comes first, whatever it is."""
-        self._heap: list[tuple[int, Task]] = []
+        self._heap: list[tuple[Key, Task]] = []
 
     def push(self, task: Task) -> None:
-        """Add a task; one that comes back after an eviction keeps its place by submission."""
-        heappush(self._heap, (task.index, task))
+        """Adds a task; one that comes back after an eviction keeps its place by submission."""
+        heappush(self._heap, (key_of(FIRST_COME, task), task))
 
     def remove(self, task: Task) -> None:
-        """Take a task out that waits no longer."""
-        self._heap.remove((task.index, task))
+        """Takes out a task that waits no longer."""
+        self._heap.remove((key_of(FIRST_COME, task), task))
         heapify(self._heap)
 
     def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
-        """A newcomer gets a chance only if nobody waits."""
-        for task in tasks:
-            if self._heap or not attempt(task):
+        """Tries a newcomer only if it would be the head."""
+        for task in sorted(tasks, key=lambda task: key_of(FIRST_COME, task)):
+            if (self._heap and self._heap[0][0] < key_of(FIRST_COME, task)) or not attempt(task):
                 self.push(task)
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
-        """Serve from the head until one does not fit."""
+        """Serves from the head until one does not fit."""
         heap = self._heap
         while heap and heap[0][1].gpus_per_pod <= pod_limit and attempt(heap[0][1]):
             heappop(heap)
 
-    def head(self) -> Task:
-        """Whoever is served next."""
-        return self._heap[0][1]
-
-
-class FcfsQueue(Queue):
-    """First come, first served, but a task that does not fit lets the next one try (static, FGD)."""
-
-    def __init__(self, asks: Asks) -> None:
-        self._asks = asks
-        self._lanes: dict[tuple[float, int, float, Hashable], list[tuple[int, Task]]] = {}
-        """(GPUs per pod, pods, guarantee hours, what else) -> heap of (index, task): equals fail or fit alike."""
-        self._length = 0
-
-    def _key(self, task: Task) -> tuple[float, int, float, Hashable]:
-        return task.gpus_per_pod, task.pods, task.guarantee_hours, self._asks(task)
-
-    def push(self, task: Task) -> None:
-        """Add a task."""
-        heappush(self._lanes.setdefault(self._key(task), []), (task.index, task))
-        self._length += 1
-
-    def remove(self, task: Task) -> None:
-        """Take a task out that waits no longer."""
-        lane = self._lanes[self._key(task)]
-        lane.remove((task.index, task))
-        heapify(lane)
-        self._length -= 1
-        if not lane:
-            del self._lanes[self._key(task)]
-
-    def arrive(self, tasks: Sequence[Task], attempt: Attempt) -> None:
-        """A newcomer may go while others wait for more room."""
-        for task in tasks:
-            if not attempt(task):
-                self.push(task)
-
-    def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:
-        """Offer the waiting tasks by submission; once one has failed, nothing as large has to try."""
-        if not self._length:
-            return
-        limits = {hours: task_limit(hours) for hours in {key[2] for key in self._lanes}}
-        heads = [
-            (lane[0][0], key)
-            for key, lane in self._lanes.items()
-            if key[0] <= pod_limit and lane[0][1].gpus <= limits[key[2]]
-        ]
-        heapify(heads)
-        failed: list[tuple[float, int, float, Hashable]] = []
-        while heads:
-            size, pods, hours, asks = key = heappop(heads)[1]
-            if any(size >= s and pods >= p and hours == h and asks == a for s, p, h, a in failed):
-                continue
-            lane = self._lanes[key]
-            if attempt(lane[0][1]):
-                heappop(lane)
-                self._length -= 1
-                if lane:
-                    heappush(heads, (lane[0][0], key))
-                else:
-                    del self._lanes[key]
-            else:
-                failed.append(key)
+    def head(self) -> Task | None:
+        """Returns the task that must be served next."""
+        return self._heap[0][1] if self._heap else None

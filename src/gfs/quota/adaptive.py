@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from gfs.core.pool import Pool
-from gfs.core.ports import QuotaRow
+from gfs.core.ports import Quota, QuotaRow
 from gfs.domain.units import DAY, HOUR, MICRO
 from gfs.quota.feedback import BrokenRates
 from gfs.quota.waits import SpotWaits
@@ -66,7 +66,7 @@ class ReserveMemory:
         return min(self.shares[min(self.shares)] / CALM, 1.0)
 
 
-class AdaptiveQuota:
+class AdaptiveQuota(Quota):
     """Spot tasks get all but a reserve that keeps the share of broken guarantees a little below 1 - p."""
 
     def __init__(

@@ -7,28 +7,15 @@ from dataclasses import dataclass
 from math import inf
 
 from gfs.core.pool import Pool
-from gfs.core.ports import QuotaRow
+from gfs.core.ports import Quota, QuotaRow
 
 
-class UnlimitedQuota:
+class UnlimitedQuota(Quota):
     """Spot tasks may take whatever is idle."""
 
-    horizons = ()
-
     def limit(self, guarantee_hours: float) -> float:
-        """No limit but what is idle."""
+        """Returns infinity: there is no limit but what is idle."""
         return inf
-
-    def tick(self, now: float) -> None:
-        """Nothing changes."""
-
-    def rows(self) -> Sequence[QuotaRow]:
-        """Nothing is limited, so there is nothing to show."""
-        return ()
-
-    def why(self, guarantee_hours: float) -> str:
-        """There is nothing to explain."""
-        return ""
 
 
 @dataclass(slots=True)
@@ -39,7 +26,7 @@ class FixedMemory:
     """Of the last tick, in GPUs; None: there was none."""
 
 
-class FixedQuota:
+class FixedQuota(Quota):
     """Spot tasks may hold `share` of the pool's GPUs together, whatever their guarantee."""
 
     def __init__(
@@ -68,7 +55,3 @@ class FixedQuota:
     def rows(self) -> Sequence[QuotaRow]:
         """The same numbers for all guarantees."""
         return [QuotaRow(hours, limit := self.limit(hours), 1.0, limit) for hours in self.horizons]
-
-    def why(self, guarantee_hours: float) -> str:
-        """There is nothing to explain: an operator has set it."""
-        return ""

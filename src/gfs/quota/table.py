@@ -5,14 +5,14 @@ A quota horizon is the length H of a guarantee, in hours, that a quota is comput
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, nan
 from typing import Any, Protocol
 
 from gfs.core.pool import Pool
-from gfs.core.ports import ExpectedRoom, OrganizationDemand, QuotaRow
+from gfs.core.ports import ExpectedRoom, OrganizationDemand, Quota, QuotaRow
 from gfs.domain.task import Task
 from gfs.domain.units import HOUR, MICRO
 from gfs.quota.inventory import DemandForecast
@@ -48,7 +48,7 @@ class QuotaMemory:
             pending()
 
 
-class QuotaTable(ABC):
+class QuotaTable(Quota):
     """The quota of every horizon at the last tick."""
 
     def __init__(

@@ -87,7 +87,7 @@ class Engine:
         self._rules = rules
         self._tick = tick
         self._progress = progress
-        self._heap: Heap = []  # no LazyHeap: an entry keeps its time, and of a run that was stopped it is skipped
+        self._heap: Heap = []  # an entry keeps its time; that of a run that was stopped is skipped
         self._sequence = count(1)
         self._cancelled = 0
         self._remaining: dict[int, float] = {}
@@ -209,25 +209,18 @@ class Engine:
     # -- carrying out a plan -----------------------------------------------------------------------
 
     def _carry_out(self, plan: Plan, now: float) -> None:
-        if plan.lost or plan.evictions:
-            self._end_runs(plan, now)
-        for run in plan.starts:
-            if run.start > now:
-                heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
-                continue
-            task, waited = run.task, run.waited  # as `_begin`, without the call
-            left = self._durations[task.index] if run.number == 1 else self._remaining[task.index]
-            self._record((now, START, task, run, None if waited is None else waited.reason))
-            heappush(self._heap, (run.progress_from + left, next(self._sequence), FINISHES, run))
-        if plan.wake != inf:
-            heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
-
-    def _end_runs(self, plan: Plan, now: float) -> None:
         for lost in plan.lost:
             if lost.began:
                 self._lose(lost, now)
         for eviction in plan.evictions:
             self._stop(now, eviction)
+        for run in plan.starts:
+            if run.start > now:
+                heappush(self._heap, (run.start, next(self._sequence), BEGINS, run))
+            else:
+                self._begin(run)
+        if plan.wake != inf:
+            heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
 
     def _begin(self, run: Run) -> None:
         """A run's pods start; it will finish when what is left of its work is done."""
@@ -269,7 +262,8 @@ class Engine:
         waiting = list(self.scheduler.waiting())
         lines = [f"{tasks} tasks can never start, though nothing runs any more. The first of them:"]
         for task, reason in waiting[:5]:
-            lines.append(f"  {task.name}: {task.pods} pods x {task.gpus_per_pod:g} GPUs: {reason.text()}")
+            asks = " + ".join(f"{role.pods} pods x {role.gpus_per_pod:g} GPUs" for role in task.roles)
+            lines.append(f"  {task.name}: {asks}: {reason.text()}")
         closed = sum(node.closed for pool in self.scheduler.pools.values() for node in pool.state.nodes)
         lines.append(
             "Nothing has moved for days of simulated time. " + stuck_advice([why for _, why in waiting], closed)

@@ -15,7 +15,7 @@ import msgspec
 
 from gfs.core.actions import EVICT, Record
 from gfs.core.admission import SpotAdmission
-from gfs.core.ports import ForecastsOrganizations, Foresees, OrganizationDemand, Policy
+from gfs.core.ports import OrganizationDemand, Policy, Quota
 from gfs.core.reasons import EvictReason
 from gfs.core.state import PoolState
 from gfs.domain.errors import InputError
@@ -103,10 +103,8 @@ class DecisionLog:
 
     def tick(self, now: float, state: PoolState, policy: Policy) -> None:
         """The quota was computed: note what it was computed from, and what may be expected of it."""
-        if isinstance(policy.quota, ForecastsOrganizations):
-            self._note_forecast(now, state, list(policy.quota.organization_demand()))
-        if isinstance(policy.quota, Foresees):
-            self._note_expected(now, state, policy, policy.quota)
+        self._note_forecast(now, state, list(policy.quota.organization_demand()))
+        self._note_expected(now, state, policy.quota)
         self.look(now, state, policy)
 
     def record(self, entry: Record, state: PoolState, policy: Policy) -> None:
@@ -139,8 +137,8 @@ class DecisionLog:
         names, expected, bound = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
         self._sink(ForecastNote(now, model, names, _short(expected), _short(bound)))
 
-    def _note_expected(self, now: float, state: PoolState, policy: Policy, quota: Foresees) -> None:
-        admission = SpotAdmission(state.pool, policy.quota)
+    def _note_expected(self, now: float, state: PoolState, quota: Quota) -> None:
+        admission = SpotAdmission(state.pool, quota)
         spot = [each for each in state.waiting.values() if each.task.is_spot]
         spot.sort(key=lambda each: (each.since, each.task.index))
         before, after = self._expected.get(state.pool.gpu_model, {}), dict[int, tuple[str, float, bool]]()

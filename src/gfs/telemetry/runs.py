@@ -49,7 +49,6 @@ class TaskColumns:
     wanted: Floats
     """Seconds it would run if it started at once: its duration, or less if it is cancelled before."""
     pods: Ints
-    gpus_per_pod: Floats
     gpus: Floats
     """GPUs of the whole task."""
     guarantee: Floats
@@ -80,7 +79,6 @@ class TaskColumns:
             duration=duration,
             wanted=wanted,
             pods=np.fromiter((t.pods for t in tasks), np.int64, len(tasks)),
-            gpus_per_pod=_floats(tasks, "gpus_per_pod"),
             gpus=_floats(tasks, "gpus"),
             guarantee=_floats(tasks, "guarantee_seconds"),
             checkpoint=_floats(tasks, "checkpoint_interval"),

@@ -155,7 +155,7 @@ def inspect(workload: Workload, top_organizations: int = 8) -> Inspection:
         first_submission=first,
         last_submission=last,
         pools=_pools(workload, tasks, first, asked),
-        classes=tuple(_class_summary(tasks, priority) for priority in Priority),
+        classes=tuple(_class_summary(workload, tasks, priority) for priority in Priority),
         organizations=len(tasks.organizations),
         bin_start=origin + width * np.arange(bins.bins, dtype=np.float64),
         bin_seconds=width,
@@ -195,7 +195,8 @@ def _pools(workload: Workload, tasks: TaskColumns, first: float, seconds: float)
     return tuple(pools)
 
 
-def _class_summary(tasks: TaskColumns, priority: Priority) -> ClassSummary:
+def _class_summary(workload: Workload, tasks: TaskColumns, priority: Priority) -> ClassSummary:
+    roles = [role for task in workload.tasks if task.priority is priority for role in task.roles]
     which = tasks.spot if priority is Priority.SPOT else ~tasks.spot
     pods, gpus, duration = tasks.pods[which], tasks.gpus[which], tasks.wanted[which]
     hour = (np.floor(tasks.submit[which] / HOUR) % 24).astype(np.int64)
@@ -206,7 +207,10 @@ def _class_summary(tasks: TaskColumns, priority: Priority) -> ClassSummary:
         pods=int(pods.sum()),
         gpu_hours=float((gpus * duration).sum()) / HOUR,
         gang_share=float((pods > 1).mean()) if len(pods) else 0.0,
-        pod_requests=_cdf(tasks.gpus_per_pod[which], pods.astype(np.float64)),
+        pod_requests=_cdf(
+            np.array([role.gpus_per_pod for role in roles], dtype=np.float64),
+            np.array([role.pods for role in roles], dtype=np.float64),
+        ),
         task_requests=_cdf(gpus, np.ones(len(gpus))),
         running=_durations(duration),
         running_by_size=tuple(

@@ -15,12 +15,20 @@ import pyarrow.csv as pacsv
 
 from gfs.domain.errors import InputError
 from gfs.domain.node import NodeEvent
-from gfs.domain.task import Task
+from gfs.domain.task import MEMORY, PODS, Task
 from gfs.domain.workload import Workload
 from gfs.files import write_atomically
 from gfs.forecasting.history import DemandHistory
 from gfs.telemetry.tables import escaped_cells
-from gfs.workloads.readers.alibaba import CANCEL_COLUMN, JOB_COLUMNS, NODE_COLUMNS, OPTIONAL_JOB_COLUMNS
+from gfs.workloads.readers.alibaba import (
+    CANCEL_COLUMN,
+    JOB_COLUMNS,
+    NODE_COLUMNS,
+    OPTIONAL_JOB_COLUMNS,
+    ROLES_COLUMN,
+    TOPOLOGY_COLUMN,
+)
+from gfs.workloads.readers.json_cells import object_text, roles_text
 from gfs.workloads.readers.node_events import NODE_EVENT_COLUMNS
 
 TASK_DEFAULTS = {field.name: field.default for field in fields(Task) if field.name in OPTIONAL_JOB_COLUMNS}
@@ -39,8 +47,7 @@ def write_trace(workload: Workload, out_dir: Path | str) -> tuple[Path, Path]:
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror or error}). Choose another directory.") from error
     _save(_job_columns(workload), jobs)
-    fields = ("name", "gpu_model", "gpus", "cpus")
-    _save({c: [getattr(n, f) for n in workload.nodes] for c, f in zip(NODE_COLUMNS, fields, strict=True)}, nodes)
+    _save(_node_columns(workload), nodes)
     if workload.node_events:
         write_node_events(workload.node_events, folder / "node_events.csv")
     return jobs, nodes
@@ -83,13 +90,34 @@ def _job_columns(workload: Workload) -> dict[str, Sequence[Any]]:
         column: [getattr(task, field) for task in tasks] for column, field in zip(JOB_COLUMNS, fields, strict=False)
     }
     columns |= {"duration": workload.durations, "job_type": [task.priority.label for task in tasks]}
+    if any(task.mixed for task in tasks):
+        columns["cpu_request"] = [max(role.cpus_per_pod for role in task.roles) for task in tasks]
     for name in OPTIONAL_JOB_COLUMNS:
         values = [getattr(task, name) for task in tasks]
         if any(value != TASK_DEFAULTS[name] for value in values):
             columns[name] = values
     if any(time != inf for time in workload.cancel_times):
         columns[CANCEL_COLUMN] = ["" if time == inf else _number(time) for time in workload.cancel_times]
-    return columns
+    texts = {ROLES_COLUMN: list(map(roles_text, tasks)), TOPOLOGY_COLUMN: [task.topology_key for task in tasks]}
+    return columns | {name: values for name, values in texts.items() if any(values)}
+
+
+def _node_columns(workload: Workload) -> dict[str, Sequence[Any]]:
+    """The node columns; an optional one only if some node states something in it."""
+    fields = ("name", "gpu_model", "gpus", "cpus")
+    columns: dict[str, Sequence[Any]] = {
+        column: [getattr(node, field) for node in workload.nodes]
+        for column, field in zip(NODE_COLUMNS, fields, strict=True)
+    }
+    stated = [((MEMORY, node.memory), (PODS, node.pods)) for node in workload.nodes]
+    texts = {
+        "resources": [
+            object_text((*[each for each in usual if each[1]], *node.resources))
+            for usual, node in zip(stated, workload.nodes, strict=True)
+        ],
+        "labels": [object_text(node.labels) for node in workload.nodes],
+    }
+    return columns | {name: values for name, values in texts.items() if any(values)}
 
 
 def _save(columns: Mapping[str, Sequence[Any]], path: Path) -> None:

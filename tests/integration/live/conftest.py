@@ -14,6 +14,7 @@ import needs
 from bench.bench import Bench
 from bench.cluster import Cluster
 from bench.recorder import Recorder
+from numbered_log import numbered
 
 AUDIT = needs.SHARED / "tools" / "audit_cluster.py"
 NUMBERS = count(1)
@@ -65,7 +66,8 @@ def audit_events(out: Path) -> None:
     """Let the independent program look at the event log and the trace of a folder, where it is at hand."""
     program = AUDIT.with_name("audit_events.py")
     if program.exists():
-        files = [word for name in ("jobs", "nodes", "events") for word in (f"--{name}", str(out / f"{name}.csv"))]
+        files = [word for name in ("jobs", "nodes") for word in (f"--{name}", str(out / f"{name}.csv"))]
+        files += ["--events", str(numbered(out / "events.csv"))]
         told = subprocess.run([sys.executable, str(program), *files], capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stdout + told.stderr
 

@@ -93,8 +93,8 @@ def check_books(replica: JudgedReplica) -> None:
         if task.phase in (Phase.PLANNED, Phase.RUNNING):
             assert task.run is not None, f"{task.name} has no run"
             placed = Counter[str]()
-            for node, _, cards in task.run.places:
-                placed[node.name] += cards // task.run.task.cards
+            for node, _, pods, _ in task.run.places:
+                placed[node.name] += pods
             assert Counter(task.pods.values()) == placed, f"{task.name}: {task.pods}, core {placed}"
             assert task.run.alive, f"the run of {task.name} is over"
     if mirror.dirty:

@@ -215,16 +215,20 @@ def preempting(scheduler: str = "gfs", **parameters: Any) -> tuple[Live, Run]:
 
 
 @every_greedy_scheduler
-def test_an_hp_run_cancelled_in_its_grace_period_keeps_its_cards_until_they_are_left(scheduler: str) -> None:
+def test_room_of_an_hp_run_that_is_cancelled_in_its_grace_period_is_promised_until_the_victim_has_left(
+    scheduler: str,
+) -> None:
     live, victim = preempting(scheduler)
     plan = live.tell(110, Cancelled(live.tasks["h"]))
-    assert not plan.starts, "the victim is still there"
+    assert started(plan) == ["s"]
+    assert live.run("s").start == 130, "its first run is still there"
     assert live.idle() == 0
     plan = live.submit(111, hp("h2", gpus=1))
-    assert not plan.starts
-    assert not plan.evictions, "nobody who has gone can go once more"
-    plan = live.tell(140, EvictionDone(victim))
     assert started(plan) == ["h2"]
+    assert not plan.evictions, "a run that has not begun is not evicted"
+    assert (live.state().waiting[live.tasks["s"].index].number, live.run("h2").start) == (2, 130)
+    plan = live.tell(140, EvictionDone(victim))
+    assert live.run("h2").start == 140
     assert live.idle() == 3
     assert not live.tell(141, EvictionDone(victim)).starts, "told twice"
 
@@ -234,13 +238,50 @@ def test_an_hp_run_cancelled_in_its_grace_period_keeps_its_cards_until_they_are_
 def test_an_hp_run_that_fails_in_its_grace_period_was_not_tried(scheduler: str, event: type) -> None:
     live, victim = preempting(scheduler)
     plan = live.tell(110, event(live.run("h")))
-    assert not plan.starts
     assert not plan.lost
-    waiting = live.state().waiting[live.tasks["h"].index]
-    assert (waiting.number, waiting.since) == (1, 100)
-    plan = live.tell(130, EvictionDone(victim))
+    assert not plan.evictions
     assert started(plan) == ["h"]
     assert (live.run("h").number, live.run("h").start, live.run("h").since) == (1, 130, 100)
+    live.tell(125, EvictionDone(victim))
+    assert (live.run("h").start, live.run("h").since) == (125, 100)
+
+
+def test_what_a_victim_has_beside_its_taker_is_held_until_it_has_left() -> None:
+    live = Live(8)
+    live.submit(0, spot("s", gpus=8))
+    victim = live.run("s")
+    live.submit(100, hp("h", gpus=4))
+    assert live.run("h").start == 130
+    live.submit(110, spot("small", gpus=2))
+    assert live.run("small").start == 130, "the victim is still on all 8 GPUs"
+    live.submit(115, hp("h2", gpus=2))
+    assert live.run("h2").start == 130
+    live.tell(120, EvictionDone(victim))
+    assert [live.run(name).start for name in ("h", "small", "h2")] == [120, 120, 120]
+    live.tell(125, Finished(live.run("h2")))
+    live.submit(126, spot("later", gpus=2))
+    assert live.run("later").start == 126
+
+
+def test_idle_gpus_beside_a_leaving_victim_are_used_at_once() -> None:
+    live = Live(8)
+    live.submit(0, spot("s", gpus=4))
+    live.submit(100, hp("h", gpus=7))
+    assert live.run("h").start == 130
+    live.submit(101, spot("one", gpus=1))
+    # 8 GPUs, 4 held by the victim; of the 4 others 3 are promised to h.
+    assert live.run("one").start == 101
+
+
+def test_cpus_of_a_victim_are_held_until_it_has_left() -> None:
+    live = Live(8)
+    spec = replace(live.state().nodes[0].spec, cpus=32.0)
+    live.tell(0, NodesChanged([NodeChange(NodeChangeKind.RESIZED, spec)]))
+    live.submit(0, spot("s", gpus=2, cpus=24))
+    live.submit(100, hp("h", gpus=1, cpus=16))
+    live.submit(101, spot("small", gpus=1, cpus=4), spot("large", gpus=1, cpus=8))
+    # Of 32 CPUs the victim holds 24. h is promised 16 of these, so 8 are held and 8 are free.
+    assert (live.run("small").start, live.run("large").start) == (101, 130)
 
 
 @pytest.mark.parametrize("left", [101.0, 130.0, 200.0])
@@ -631,9 +672,9 @@ def test_a_start_waits_for_the_victims_of_all_its_pods() -> None:
     victims = [eviction.run for eviction in plan.evictions]
     assert len(victims) == 2
     state, (taker,) = live.state(), plan.starts
-    assert state.leaving == dict.fromkeys(victims, taker)
+    assert {run: left.takers for run, left in state.leaving.items()} == {run: [taker] for run in victims}
     live.tell(20, EvictionDone(victims[0]))
-    assert (state.leaving, state.pending) == ({victims[1]: taker}, {taker: 1})
+    assert (list(state.leaving), state.pending) == ([victims[1]], {taker: 1})
 
 
 def test_a_start_still_waits_for_its_victim_when_the_node_got_smaller() -> None:
@@ -644,7 +685,8 @@ def test_a_start_still_waits_for_its_victim_when_the_node_got_smaller() -> None:
     live.tell(11, Finished(live.run("first")))
     spec = live.state().nodes[0].spec
     live.tell(12, NodesChanged([NodeChange(NodeChangeKind.RESIZED, replace(spec, gpus=3))]))
-    assert live.state().leaving == {plan.evictions[0].run: live.run("taker")}
+    ((victim, left),) = live.state().leaving.items()
+    assert (victim, left.takers) == (plan.evictions[0].run, [live.run("taker")])
     assert live.state().pending == {live.run("taker"): 1}
 
 

@@ -28,12 +28,13 @@ GANG: list[Row] = [
     (80, "start", "h", 1, "n0", "0:0.5"),
     (90, "finish", "h", 1, "n0", "0:0.5"),
 ]
+WHY = {4: "evicted for h on n0: only node", 5: "evicted for h on n0: only node"}
+"""By number of the row."""
 
 
 def story() -> tuple[Workload, RunTables]:
     work = workload(nodes(8, 8), [spot("s", pods=2, gpus=2), hp("h", gpus=0.5, at=50)])
-    why = {4: "evicted for h on n0: only node", 5: "evicted for h on n0: only node"}
-    return work, RunTables(log(GANG, work, reasons=why), work.nodes, {"s": (7200.0, 600.0)}, None, ())
+    return work, RunTables(log(GANG, work, reasons=WHY), work.nodes, {"s": (7200.0, 600.0)}, None, ())
 
 
 def test_pods_of_a_gang_are_one_entry() -> None:
@@ -44,6 +45,7 @@ def test_pods_of_a_gang_are_one_entry() -> None:
     assert entries.pods == [0, 2, 0, 0, 1, 0]
     assert [recording.nodes.name[i] for i in recording.pods.node] == ["n0", "n1", "n0"]
     assert [recording.cards[i] for i in recording.pods.cards] == ["0+1", "0+1", "0:0.5"]
+    assert recording.pods.gpus == [2, 2, 0.5]
     assert recording.reasons[entries.reason[3]] == "evicted for h on n0: only node"
     assert recording.last_id == 6
 
@@ -62,6 +64,31 @@ def test_a_recording_survives_json() -> None:
 def test_without_a_nodes_file_nodes_are_those_of_the_log() -> None:
     seen = recording_of(RunTables(story()[1].events, None, {}, None, ()), "t")
     assert (seen.nodes.name, seen.nodes.gpus, seen.nodes_told) == (["n0", "n1"], [2, 2], False)
+
+
+def without_numbers(rows: list[Row]) -> list[Row]:
+    """As a live cluster records them."""
+    return [(*row[:5], "") for row in rows]
+
+
+def test_the_gpus_of_a_live_log_are_counted() -> None:
+    work, tables = story()
+    live = RunTables(log(without_numbers(GANG), work, reasons=WHY), work.nodes, {}, None, ())
+    counted, numbered = recording_of(live, "t"), recording_of(tables, "t")
+    assert counted.pods.cards == [-1, -1, -1]
+    assert (counted.pods.node, counted.pods.gpus) == (numbered.pods.node, numbered.pods.gpus)
+    for time in (0, 60, 85, 100):
+        assert Replay(counted).status(time).pools[0].gpus == Replay(numbered).status(time).pools[0].gpus
+
+
+def test_a_node_of_a_live_log_has_at_least_the_gpus_that_were_held_at_once() -> None:
+    """Two GPUs of s on either node; then, when they are given back, 3 of a and half a GPU of h on n0."""
+    work = workload(nodes(8, 8), [spot("s", pods=2, gpus=2), hp("h", gpus=0.5, at=50), hp("a", gpus=3, at=60)])
+    rows = without_numbers(
+        [*GANG[:7], (85, "start", "a", 1, "n0", ""), (90, "finish", "h", 1, "n0", ""), (90, "finish", "a", 1, "n0", "")]
+    )
+    seen = recording_of(RunTables(log(rows, work), None, {}, None, ()), "t")
+    assert (seen.nodes.name, seen.nodes.gpus) == (["n0", "n1"], [4, 2])
 
 
 @pytest.mark.parametrize(
@@ -121,6 +148,15 @@ def test_bad_rows_are_named(tmp_path: Path, changed: dict[int, Row | None], said
         read_run(written(tmp_path, changed))
     assert str(tmp_path / "events.csv") in str(error.value)
     assert said in str(error.value)
+
+
+def test_a_live_log_is_read_and_its_pods_must_fit_on_their_nodes(tmp_path: Path) -> None:
+    files = written(tmp_path, dict(enumerate(without_numbers(GANG))))
+    assert recording_of(read_run(files), "t").pods.gpus == [2, 2, 0.5]
+    assert files.nodes is not None
+    files.nodes.write_text("node_name,gpu_model,gpu_capacity_num,cpu_num\nn0,A100,8,0\nn1,A100,1,0\n")
+    with pytest.raises(InputError, match="row 4, gpus = '2': n1 has 1 GPUs"):
+        read_run(files)
 
 
 def test_a_node_that_is_gone_is_shown_and_failed_after_its_last_run(

@@ -606,5 +606,5 @@ def test_what_the_disk_does_not_take_is_written_later(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (tmp_path / "events.csv").stat().st_size == size, "no half line"
     recorder.flush()
-    assert told(tmp_path) == ["submit lab/train", "start lab/train 0"]
+    assert told(tmp_path) == ["submit lab/train", "start lab/train n1"]
     assert [row["node_name"] for row in rows(tmp_path, "nodes.csv")] == ["n1"]

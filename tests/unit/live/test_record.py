@@ -20,7 +20,7 @@ from fake_cluster import FakeServer, Replica
 from gfs.assembly.parameters import Parameters
 from gfs.assembly.schedulers import build_scheduler
 from gfs.core.actions import CANCEL, EVICT, FINISH, LOST, START, SUBMIT
-from gfs.core.node import Node
+from gfs.core.node import WHOLE, Node, Place
 from gfs.core.run import Run
 from gfs.dashboard.live_life import read_life
 from gfs.domain.execution import ExecutionRules
@@ -49,7 +49,7 @@ def test_times_and_work_are_those_of_the_event_log(tmp_path: Path) -> None:
         index=0, name="lab/train", organization="lab", gpu_model="A100", priority=Priority.SPOT, pods=1,
         gpus_per_pod=1.0, submit_time=1000.0, checkpoint_interval=100.0,
     )  # fmt: skip
-    places = [(Node(spec), 1, 1)]
+    places: list[Place] = [(Node(spec), task, 1, WHOLE)]
     first, second = Run(task, 1, list(places), 1010.0, 1010.0), Run(task, 2, list(places), 1300.0, 1340.0)
     recorder = opened(tmp_path)
     submitted = 1000.0 + 1 / 3
@@ -86,7 +86,7 @@ def test_a_task_that_was_withdrawn_has_its_time(tmp_path: Path) -> None:
 
 def test_what_has_not_ended_is_withdrawn_when_the_cluster_goes(tmp_path: Path) -> None:
     spec = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1)
-    run = Run(spot(), 1, [(Node(spec), 1, 1)], 10.0, 10.0)
+    run = Run(spot(), 1, [(Node(spec), spot(), 1, WHOLE)], 10.0, 10.0)
     recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, spot(), None, None))
     recorder.record((10.0, START, spot(), run, None))
@@ -139,7 +139,8 @@ def test_a_task_that_waited_at_a_restart_is_submitted_once(tmp_path: Path) -> No
 
 def test_runs_are_counted_when_they_begin_also_after_a_restart(tmp_path: Path) -> None:
     """The core counts a start that was given up before it began: its second run has number 3, the third 5."""
-    places = [(Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1)), 1, 1)]
+    node = Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1))
+    places: list[Place] = [(node, spot(), 1, WHOLE)]
     runs = [Run(spot(), number, list(places), 10.0 * number, 10.0 * number) for number in (1, 3, 5)]
     recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, spot(), None, None))
@@ -155,13 +156,15 @@ def test_runs_are_counted_when_they_begin_also_after_a_restart(tmp_path: Path) -
     assert [run.number for run in runs] == [1, 3, 5]
 
 
-def began(number: int = 1, index: int = 0, cards: int = 1, time: float = 10.0) -> Run:
-    spec = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=4)
-    return Run(spot(index), number, [(Node(spec), cards, 1)], time, time)
+def began(number: int = 1, index: int = 0, time: float = 10.0) -> Run:
+    spec, task = NodeSpec(index=0, name="n1", gpu_model="A100", gpus=4), spot(index)
+    return Run(task, number, [(Node(spec), task, 1, WHOLE)], time, time)
 
 
 def told(folder: Path) -> list[str]:
-    return [f"{row['event']} {row['task']} {row['cards']}".strip() for row in rows(folder, "events.csv")]
+    """Event, task and node of each row: GPUs have no numbers in the log of a cluster."""
+    assert {row["cards"] for row in rows(folder, "events.csv")} == {""}
+    return [f"{row['event']} {row['task']} {row['node']}".strip() for row in rows(folder, "events.csv")]
 
 
 def killed(folder: Path) -> Recorder:
@@ -174,13 +177,35 @@ def killed(folder: Path) -> Recorder:
 
 
 def test_a_run_that_goes_on_after_a_restart_ends_as_it_began(tmp_path: Path) -> None:
-    """The core may count the GPUs of the node in another order by then: GPU 2 was GPU 0."""
     after = killed(tmp_path)
-    after.reconcile(100.0, [began(index=7, cards=0b100)], ["lab/train"], ())
-    after.record((110.0, FINISH, spot(7), began(index=7, cards=0b100), None))
+    after.reconcile(100.0, [began(index=7)], ["lab/train"], ())
+    after.record((110.0, FINISH, spot(7), began(index=7), None))
     after.flush()
-    assert told(tmp_path) == ["submit lab/train", "start lab/train 0", "finish lab/train 0"]
+    assert told(tmp_path) == ["submit lab/train", "start lab/train n1", "finish lab/train n1"]
     assert rows(tmp_path)[0]["duration"] == "100", "since second 10, as the log says"
+
+
+def test_a_log_with_numbers_of_gpus_goes_on_without(tmp_path: Path) -> None:
+    """An earlier version wrote them. A pod of 2 GPUs holds 2 of the 4: another one of 2 fits beside it, no third."""
+    before, task = opened(tmp_path), replace(spot(), gpus_per_pod=2.0)
+    before.record((10.0, START, task, at(task, 1), None))
+    before.flush()
+    log = tmp_path / "events.csv"
+    header, submit, start = log.read_text().splitlines()
+    log.write_text("\n".join([header, submit, start.replace('"n1","",2', '"n1","2+3",2'), ""]))
+    assert [row["cards"] for row in rows(tmp_path, "events.csv")] == ["", "2+3"]
+    after = opened(tmp_path)
+    after.reconcile(100.0, [at(replace(task, index=7), 1)], (), ())
+    second, third = (replace(task, index=index, name=f"lab/t{index}") for index in (8, 9))
+    after.record((110.0, START, second, at(second, 1, 110.0), None))
+    assert after._state.free("n1") == 0
+    after.record((120.0, START, third, at(third, 1, 120.0), None))
+    assert after._state.free("n1") == -2
+    after.record((130.0, FINISH, task, at(task, 1), None))
+    assert after._state.free("n1") == 0
+    after.flush()
+    last = rows(tmp_path, "events.csv")[-1]
+    assert (last["event"], last["node"], last["cards"]) == ("finish", "n1", "")
 
 
 def test_a_run_that_was_not_seen_to_end_is_lost_done_or_withdrawn(tmp_path: Path) -> None:
@@ -193,7 +218,7 @@ def test_a_run_that_was_not_seen_to_end_is_lost_done_or_withdrawn(tmp_path: Path
         after = killed(folder)
         after.reconcile(100.0, (), waiting, done)
         after.flush()
-        assert told(folder)[2:] == [f"{ended} lab/train 0"], name
+        assert told(folder)[2:] == [f"{ended} lab/train n1"], name
 
 
 def test_a_task_that_waits_again_has_lost_its_run_though_it_was_heard_of_before_that_was_settled(
@@ -203,19 +228,19 @@ def test_a_task_that_waits_again_has_lost_its_run_though_it_was_heard_of_before_
     after.record((100.0, SUBMIT, spot(7), None, None))
     after.reconcile(100.0, (), ["lab/train"], ())
     after.flush()
-    assert told(tmp_path)[2:] == ["lost lab/train 0"]
+    assert told(tmp_path)[2:] == ["lost lab/train n1"]
 
 
-def test_a_run_of_which_only_the_end_is_seen_has_a_beginning_and_gpus_that_are_free(tmp_path: Path) -> None:
+def test_a_run_of_which_only_the_end_is_seen_has_a_beginning(tmp_path: Path) -> None:
     after = killed(tmp_path)
     after.reconcile(100.0, [began(index=7)], ["lab/train"], ())
     other = Task(
         index=8, name="lab/other", organization="lab", gpu_model="A100", priority=Priority.SPOT, pods=1,
         gpus_per_pod=1.0, submit_time=0.0,
     )  # fmt: skip
-    after.record((120.0, FINISH, other, began(index=8), None))  # by the core on GPU 0, too
+    after.record((120.0, FINISH, other, began(index=8), None))
     after.flush()
-    assert told(tmp_path)[2:] == ["submit lab/other", "start lab/other 1", "finish lab/other 1"]
+    assert told(tmp_path)[2:] == ["submit lab/other", "start lab/other n1", "finish lab/other n1"]
 
 
 def test_time_does_not_go_back_though_the_clock_was_set_back(tmp_path: Path) -> None:
@@ -309,8 +334,8 @@ def test_what_is_left_of_a_gang_is_a_task_of_its_own(tmp_path: Path, restarted: 
     """Of four pods three are done when the fourth is deleted; it runs again, alone, maybe under another leader."""
     node = Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=8))
     gang, rest = replace(spot(), pods=4), spot()
-    first = Run(gang, 1, [(node, 1 << card, 1) for card in range(4)], 10.0, 10.0)
-    second = Run(rest, 2, [(node, 1, 1)], 30.0, 30.0)
+    first = Run(gang, 1, [(node, gang, 4, WHOLE)], 10.0, 10.0)
+    second = Run(rest, 2, [(node, rest, 1, WHOLE)], 30.0, 30.0)
     recorder = opened(tmp_path)
     recorder.record((0.0, SUBMIT, gang, None, None))
     recorder.record((10.0, START, gang, first, None))
@@ -334,17 +359,17 @@ def gang(pods: int, index: int = 0) -> Task:
     return replace(spot(index), pods=pods)
 
 
-def at(task: Task, cards: str, time: float = 10.0, number: int = 1) -> Run:
-    """A run on n1, a node of 4 GPUs, with a pod on each of these."""
+def at(task: Task, pods: int, time: float = 10.0, number: int = 1) -> Run:
+    """A run on n1, a node of 4 GPUs, with so many pods."""
     node = Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=4))
-    return Run(task, number, [(node, 1 << int(card), 1) for card in cards], time, time)
+    return Run(task, number, [(node, task, pods, WHOLE)], time, time)
 
 
 def running(folder: Path, pods: int) -> Recorder:
     """The record of a gang that has started."""
     recorder = opened(folder)
     recorder.record((0.0, SUBMIT, gang(pods), None, None))
-    recorder.record((10.0, START, gang(pods), at(gang(pods), "0123"[:pods]), None))
+    recorder.record((10.0, START, gang(pods), at(gang(pods), pods), None))
     recorder.flush()
     return recorder
 
@@ -355,8 +380,8 @@ def test_a_gang_of_which_a_pod_is_done_and_two_wait_again_after_a_restart_was_lo
     after = opened(tmp_path)
     after.record((100.0, SUBMIT, gang(2, index=7), None, None))
     after.reconcile(100.0, (), ["lab/train"], ())
-    after.record((110.0, START, gang(2, index=7), at(gang(2, index=7), "01", 110.0), None))
-    after.record((120.0, FINISH, gang(2, index=7), at(gang(2, index=7), "01", 110.0), None))
+    after.record((110.0, START, gang(2, index=7), at(gang(2, index=7), 2, 110.0), None))
+    after.record((120.0, FINISH, gang(2, index=7), at(gang(2, index=7), 2, 110.0), None))
     after.flush()
     whole, left = "lab/train", "lab/train~2"
     assert [(row["event"], row["task"]) for row in rows(tmp_path, "events.csv")] == [
@@ -371,31 +396,31 @@ def other(index: int = 8) -> Task:
 
 def test_a_gang_goes_on_in_the_log_until_its_last_pod_ends(tmp_path: Path) -> None:
     recorder = running(tmp_path, 3)
-    recorder.record((50.0, START, gang(2), at(gang(2), "02"), None))
+    recorder.record((50.0, START, gang(2), at(gang(2), 2), None))
     recorder.record((60.0, SUBMIT, other(), None, None))
-    recorder.record((60.0, START, other(), at(other(), "1", 60.0), None))  # by the core, GPU 1 is free again
-    recorder.record((90.0, FINISH, gang(2), at(gang(2), "02"), None))
+    recorder.record((60.0, START, other(), at(other(), 1, 60.0), None))
+    recorder.record((90.0, FINISH, gang(2), at(gang(2), 2), None))
     recorder.flush()
     train = "lab/train"
     assert told(tmp_path)[4:] == [
-        "submit lab/other", "start lab/other 3", f"finish {train} 0", f"finish {train} 1", f"finish {train} 2",
+        "submit lab/other", "start lab/other n1", *[f"finish {train} n1"] * 3,
     ]  # fmt: skip
     assert [(row["worker_num"], row["duration"]) for row in rows(tmp_path)] == [("3", "80")]
 
 
 def test_a_gang_is_split_when_others_get_the_gpus_of_its_finished_pods(tmp_path: Path) -> None:
     recorder = running(tmp_path, 4)
-    recorder.record((50.0, START, gang(3), at(gang(3), "023"), None))
-    recorder.record((60.0, START, other(), at(other(), "1", 60.0), None))
+    recorder.record((50.0, START, gang(3), at(gang(3), 3), None))
+    recorder.record((60.0, START, other(), at(other(), 1, 60.0), None))
     assert recorder.name_of(gang(3)) == "lab/train~2"
-    recorder.record((90.0, FINISH, gang(3), at(gang(3), "023"), None))
+    recorder.record((90.0, FINISH, gang(3), at(gang(3), 3), None))
     recorder.flush()
-    events = [(row["time"], row["event"], row["task"], row["cards"]) for row in rows(tmp_path, "events.csv")][5:]
+    events = [(row["time"], row["event"], row["task"], row["node"]) for row in rows(tmp_path, "events.csv")][5:]
     whole, left = "lab/train", "lab/train~2"
     assert events == [
-        ("60", "submit", "lab/other", ""), *[("60", "cancel", whole, str(card)) for card in range(4)],
-        ("60", "submit", left, ""), *[("60", "start", left, str(card)) for card in range(3)],
-        ("60", "start", "lab/other", "3"), *[("90", "finish", left, str(card)) for card in range(3)],
+        ("60", "submit", "lab/other", ""), *[("60", "cancel", whole, "n1")] * 4,
+        ("60", "submit", left, ""), *[("60", "start", left, "n1")] * 3,
+        ("60", "start", "lab/other", "n1"), *[("90", "finish", left, "n1")] * 3,
     ]  # fmt: skip
 
 
@@ -403,24 +428,24 @@ def test_a_task_of_the_other_class_that_took_a_name_and_its_place_while_no_contr
     tmp_path: Path,
 ) -> None:
     before, hp = opened(tmp_path), replace(spot(), priority=Priority.HP)
-    before.record((10.0, START, hp, at(hp, "0"), None))
+    before.record((10.0, START, hp, at(hp, 1), None))
     before.flush()
     after = opened(tmp_path)
-    after.reconcile(100.0, [at(spot(), "0", 50.0)], ["lab/train"], ())
-    after.record((110.0, EVICT, spot(), at(spot(), "0", 50.0), None))
+    after.reconcile(100.0, [at(spot(), 1, 50.0)], ["lab/train"], ())
+    after.record((110.0, EVICT, spot(), at(spot(), 1, 50.0), None))
     after.flush()
     assert told(tmp_path)[2:] == [
-        "lost lab/train 0", "cancel lab/train", "submit lab/train~2", "start lab/train~2 0", "evict lab/train~2 0",
+        "lost lab/train n1", "cancel lab/train", "submit lab/train~2", "start lab/train~2 n1", "evict lab/train~2 n1",
     ]  # fmt: skip
 
 
 def test_what_ended_while_no_controller_ran_comes_before_what_runs_now(tmp_path: Path) -> None:
     running(tmp_path, 4)
     after = opened(tmp_path)
-    after.reconcile(100.0, [at(other(), "0", 50.0)], ["lab/other"], ["lab/train"])
+    after.reconcile(100.0, [at(other(), 1, 50.0)], ["lab/other"], ["lab/train"])
     after.flush()
     assert told(tmp_path)[5:] == [
-        *[f"finish lab/train {card}" for card in range(4)], "submit lab/other", "start lab/other 0",
+        *["finish lab/train n1"] * 4, "submit lab/other", "start lab/other n1",
     ]  # fmt: skip
 
 
@@ -448,17 +473,17 @@ def test_a_controller_reconciles_the_log_before_it_records_anything() -> None:
 
 def test_a_node_that_had_shrunk_before_the_record_began_is_as_large_as_what_runs_there(tmp_path: Path) -> None:
     recorder, node = opened(tmp_path), Node(NodeSpec(index=0, name="n1", gpu_model="A100", gpus=1))
-    both = [Run(task, 1, [(node, 1 << number, 1)], 10.0, 10.0) for number, task in enumerate((spot(), other()))]
+    both = [Run(task, 1, [(node, task, 1, WHOLE)], 10.0, 10.0) for task in (spot(), other())]
     recorder.reconcile(100.0, both, ["lab/train", "lab/other"], ())
     recorder.flush()
-    assert told(tmp_path) == ["submit lab/train", "start lab/train 0", "submit lab/other", "start lab/other 1"]
+    assert told(tmp_path) == ["submit lab/train", "start lab/train n1", "submit lab/other", "start lab/other n1"]
     assert [row["gpu_capacity_num"] for row in rows(tmp_path, "nodes.csv")] == ["2"]
 
 
 def test_a_run_that_is_taken_over_as_another_object_is_no_news(tmp_path: Path) -> None:
     recorder = running(tmp_path, 2)
     recorder.record((50.0, SUBMIT, gang(2, index=5), None, None))
-    recorder.record((50.0, START, gang(2, index=5), at(gang(2, index=5), "23"), None))
+    recorder.record((50.0, START, gang(2, index=5), at(gang(2, index=5), 2), None))
     assert not recorder.take()
 
 
@@ -545,7 +570,7 @@ def test_files_that_are_not_ours_stop_nothing(tmp_path: Path, caplog: pytest.Log
 def test_a_node_that_gets_another_gpu_model_is_another_node_in_the_log(tmp_path: Path) -> None:
     recorder, task = running(tmp_path, 4), replace(other(), gpu_model="H100")
     node = Node(NodeSpec(index=0, name="n1", gpu_model="H100", gpus=4))
-    recorder.record((20.0, START, task, Run(task, 1, [(node, 1, 1)], 20.0, 20.0), None))
+    recorder.record((20.0, START, task, Run(task, 1, [(node, task, 1, WHOLE)], 20.0, 20.0), None))
     recorder.flush()
     assert rows(tmp_path, "events.csv")[-1]["node"] == "n1~H100"
     assert [(row["node_name"], row["gpu_model"]) for row in rows(tmp_path, "nodes.csv")] == [

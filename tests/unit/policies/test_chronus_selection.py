@@ -7,14 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from builders import Draft, Stage, hp, spot
-from gfs.core.ports import Quota
-from gfs.core.run import Waiting
+from builders import Draft, hp, spot
+from gfs.core.ports import SolverFigures
 from gfs.policies.chronus import program
-from gfs.policies.chronus.leases import LeaseMemory, LeaseQueue, LeaseTable
-from gfs.policies.chronus.program import Capacity, Effort, Outcome, TaskGroup, maximise, select, shape_of
-from gfs.policies.chronus.selection import LeaseSelector
-from gfs.quota.static import FixedQuota, UnlimitedQuota
+from gfs.policies.chronus.program import Capacity, Outcome, Shape, TaskGroup, maximise, select
 
 
 def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None) -> Capacity:
@@ -23,9 +19,10 @@ def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None
 
 
 def group(draft: Draft, tasks: int, worth: float) -> TaskGroup:
-    """TaskShape tasks, each worth so much per GPU."""
+    """So many tasks, each worth so much per GPU."""
     task = draft.task()
-    return TaskGroup(task, tasks, worth * task.gpus)
+    shape = Shape(task.priority, task.gpus_per_pod, task.pods, task.guarantee_hours)
+    return TaskGroup(shape, tasks, worth * task.gpus)
 
 
 CASES = [
@@ -34,14 +31,14 @@ CASES = [
         [group(spot("a", gpus=1), 3, 1.0), group(spot("b", gpus=4), 1, 1.0)],
         room(8),
         [3, 1],
-        Effort.NONE,
+        0,
     ),
     (
         "the greater worth per GPU first: 4 of b fill the node, a gets nothing",
         [group(spot("a", gpus=1), 8, 1.0), group(spot("b", gpus=2), 4, 1.5)],
         room(8),
         [0, 4],
-        Effort.NONE,
+        1,
     ),
     (
         # 10 cards. By worth per GPU: one 6 (6.6), then no second 6 and nothing else: 6.6.
@@ -50,7 +47,7 @@ CASES = [
         [group(spot("six", gpus=6), 1, 1.1), group(spot("five", gpus=5), 2, 1.0)],
         room(10),
         [0, 2],
-        Effort.SOLVED,
+        1,
     ),
     (
         # Two nodes with 6 cards each: 12 GPUs in all, but pods of 4 fit once on each: floor(6/4) = 1.
@@ -59,7 +56,7 @@ CASES = [
         [group(spot("four", gpus=4), 3, 1.2), group(spot("two", gpus=2), 3, 1.0)],
         room(6, 6),
         [2, 2],
-        Effort.SOLVED,
+        1,
     ),
     (
         # The gang of 2 x 8 needs both nodes: worth 16. Without it one task of 5 fits on each: 2 x 5 x 1.5 = 15.
@@ -67,7 +64,7 @@ CASES = [
         [group(spot("gang", gpus=8, pods=2), 1, 1.0), group(spot("five", gpus=5), 3, 1.5)],
         room(8, 8),
         [1, 0],
-        Effort.SOLVED,
+        1,
     ),
     (
         # 8 cards, but spot with a guarantee of 4 h or more may hold 4, with 1 h or more 6.
@@ -75,14 +72,14 @@ CASES = [
         [group(spot("long", gpus=1, hours=4), 8, 1.5), group(spot("short", gpus=1, hours=1), 8, 1.0)],
         room(8, quota={1.0: 6.0, 4.0: 4.0}),
         [4, 2],
-        Effort.SOLVED,
+        1,
     ),
     (
         "HP knows no quota",
         [group(hp("h", gpus=4), 2, 1.0)],
         room(8, quota={1.0: 0.0}),
         [2],
-        Effort.NONE,
+        0,
     ),
     (
         # 1 card and free parts of 0.5: two halves on the card and one in the part.
@@ -90,7 +87,7 @@ CASES = [
         [group(spot("half", gpus=0.5), 5, 1.0)],
         room(1, parts=0.5),
         [3],
-        Effort.NONE,
+        1,
     ),
     (
         # Free parts are nothing for whole cards: 2.5 GPUs of parts do not make a third card.
@@ -98,16 +95,17 @@ CASES = [
         [group(spot("one", gpus=1), 4, 1.0)],
         room(2, parts=2.5),
         [2],
-        Effort.SOLVED,
+        1,
     ),
 ]
 
 
-@pytest.mark.parametrize(("groups", "space", "counts", "effort"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_the_best_set(groups: Sequence[TaskGroup], space: Capacity, counts: list[int], effort: Effort) -> None:
+@pytest.mark.parametrize(("groups", "space", "counts", "solves"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_the_best_set(groups: Sequence[TaskGroup], space: Capacity, counts: list[int], solves: int) -> None:
+    """Where everything fits there is no program to solve."""
     found = select(groups, space, seconds=10.0)
     assert found.counts == counts
-    assert (found.gap, found.effort) == (0.0, effort)
+    assert found.solver == SolverFigures(solves, 0, 0.0)
 
 
 def test_of_equal_sets_the_same_is_taken_however_the_solver_works() -> None:
@@ -124,15 +122,14 @@ def test_of_equal_sets_the_same_is_taken_however_the_solver_works() -> None:
 
 
 HARD = [group(spot("six", gpus=6), 1, 1.1), group(spot("five", gpus=5), 2, 1.0)]
-"""The knapsack above: best 10.0, by worth per GPU 6.6. Cut tasks would be worth 6.6 + 4/5 x 5 = 10.6."""
+"""The knapsack above: best 10.0, by worth per GPU 6.6. All three would be worth 16.6."""
 
 
 def test_no_time_at_all_the_densest_that_fit_are_taken_and_the_gap_is_told() -> None:
     found = select(HARD, room(10), seconds=1e-9)
-    assert found.effort is Effort.OUT_OF_TIME
     assert found.counts == [1, 0]
-    # The solver has no bound of its own yet, so ours counts: (10.6 - 6.6) / 10.6.
-    assert found.gap == pytest.approx(1 - 6.6 / 10.6)
+    # The solver has no bound of its own yet, so that of all tasks counts: (16.6 - 6.6) / 16.6.
+    assert found.solver == (1, 1, pytest.approx(1 - 6.6 / 16.6))
 
 
 def test_time_runs_out_with_a_solution_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,55 +139,4 @@ def test_time_runs_out_with_a_solution_at_hand(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(program, "maximise", lambda *_, c=counts: Outcome(np.array(c), 10.2, False))
         found = select(HARD, room(10), seconds=1.0)
         assert found.counts == kept
-        assert found.gap == pytest.approx(1 - value / 10.2)
-        assert found.effort is Effort.OUT_OF_TIME
-
-
-# -- fractions: what divided cards have left ---------------------------------------------------------------
-
-
-def selector(stage: Stage, quota: Quota | None = None) -> LeaseSelector:
-    memory = LeaseMemory()
-    table = LeaseTable(stage.state, memory, round_length=300.0, hp_rounds=4)
-    limits = quota or UnlimitedQuota()
-    return LeaseSelector(
-        stage.pool, table, memory, limits, resume=(0.1, 0.4), aging=12, round_length=300.0, seconds=1.0
-    )
-
-
-def halves(tasks: int) -> LeaseQueue:
-    """Spot tasks of half a GPU that wait."""
-    waiting = {i: Waiting(spot(f"s{i}", gpus=0.5).task(i), 1, 0.0) for i in range(100, 100 + tasks)}
-    task = waiting[100].task
-    return LeaseQueue(shape_of(task, resources=False), task, waiting)
-
-
-def test_fractions_fit_on_idle_cards_and_on_what_divided_ones_have_left() -> None:
-    # One idle card, half of a divided one and a quarter of another: 1.75 GPUs hold three halves, not four.
-    stage = Stage(1, 1, 1)
-    stage.holds("n0", hp("h", gpus=0.5))
-    stage.holds("n1", hp("i", gpus=0.5))
-    stage.holds("n1", spot("s", gpus=0.25))
-    assert selector(stage).parts() == 0.75
-    assert selector(stage).fit_on_idle_cards([halves(3)])
-    assert not selector(stage).fit_on_idle_cards([halves(4)])
-
-
-def test_who_waits_must_fit_into_the_quota_beside_what_spot_holds() -> None:
-    # 6 of 8 cards are idle. The quota is 4 GPUs and 2 are held: 4 halves fill it, a fifth is too much.
-    stage = Stage(8)
-    stage.holds("n0", spot("s", gpus=2))
-    leases = selector(stage, FixedQuota(stage.pool, 0.5))
-    assert leases.fit_on_idle_cards([halves(4)])
-    assert not leases.fit_on_idle_cards([halves(5)])
-
-
-def test_spot_gets_the_parts_that_hp_leases_give_back() -> None:
-    # Two HP tasks of half a GPU fill the card. One of them stops: one half is left, not more.
-    stage = Stage(1)
-    runs = [stage.holds("n0", hp(f"h{i}", gpus=0.5)) for i in range(2)]
-    stops = {shape_of(runs[0].task, resources=False): 1}
-    queue = halves(3)
-    chosen, lost = selector(stage).choose_spot([queue], [], stops, number=4, now=1200.0)
-    assert (chosen, lost) == ([queue.waiting[100]], {})
-    assert selector(stage).choose_spot([queue], [], {}, number=4, now=1200.0) == ([], {})
+        assert found.solver == (1, 1, pytest.approx(1 - value / 10.2))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gfs.domain.node import NodeSpec
-from gfs.domain.task import Priority, Task
+from gfs.domain.task import Priority, Role, Task
 from gfs.domain.workload import Workload
 from gfs.telemetry.runs import Bins, time_average
 from gfs.workloads.inspection import OTHERS, inspect
@@ -65,6 +65,14 @@ def test_the_pod_level_counts_every_pod() -> None:
     assert hp.pod_requests.at(1.0) == pytest.approx(0.75)  # 3 of 4 pods
     assert hp.task_requests.at(3.0) == pytest.approx(0.5)  # 1 of 2 tasks
     assert hp.task_requests.at(0.5) == 0.0
+
+
+def test_the_pod_level_counts_the_pods_of_each_role() -> None:
+    """A head without GPUs and three workers of 8: a quarter of the pods asks for none."""
+    mixed = Task(0, "a", "x", "A100", Priority.HP, 1, 1.0, 0.0, mixed=(Role(1, 0), Role(3, 8)))
+    hp, _ = inspect(trace(mixed, nodes=(*NODES, NodeSpec(4, "n3", "A100", 8)))).classes
+    assert (hp.pod_requests.values, hp.pod_requests.shares) == ((0.0, 8.0), (0.25, 1.0))
+    assert (hp.pods, hp.task_requests.values) == (4, (24.0,))
 
 
 def test_running_times() -> None:

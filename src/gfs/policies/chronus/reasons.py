@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gfs.domain.execution import LEASE_END
-from gfs.domain.task import Task
 from gfs.domain.units import format_gpus, format_seconds
 
 
@@ -31,11 +30,10 @@ class BetweenLeases(NamedTuple):
 class NoLease(NamedTuple):
     """Others got the leases of this round."""
 
-    task: Task
     free: float
     """GPUs that are idle after the round."""
-    asked: float
-    """GPUs that waiting tasks of its class ask for."""
+    gpus: float
+    """GPUs that the task asks for."""
     short: str = ""
     """What else than GPUs is short: '8 idle GPUs on n12, but 14 of 96 CPUs free, pod asks 24'."""
 
@@ -45,8 +43,6 @@ class NoLease(NamedTuple):
         return bool(self.short)
 
     def text(self) -> str:
-        """What waiting tasks of its class asked for, and how much was left."""
-        return (
-            f"no lease in this round: waiting {self.task.priority.label} tasks asked for"
-            f" {format_gpus(round(self.asked, 2))} GPUs, {format_gpus(round(self.free, 2))} were left"
-        ) + (f"; {self.short}" if self.short else "")
+        """How much was left, and what the task asks for."""
+        left, short = format_gpus(round(self.free, 2)), f"; {self.short}" if self.short else ""
+        return f"no lease in this round: {left} GPUs were left, task asks {format_gpus(self.gpus)}{short}"

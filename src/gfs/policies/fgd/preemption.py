@@ -42,10 +42,10 @@ class FgdPreemptor(Preemptor):
         runs = victims_on(self._pool, node, role, sorted(node.spot, key=lambda run: self._spared(run, node, role)))
         return len(runs), self._fragmentation(node, role, runs)[1] - self._fragmentation(node)[1], node.index, runs
 
-    def _spared(self, run: Run, node: Node, role: Role) -> tuple[bool, int, int, int]:
+    def _spared(self, run: Run, node: Node, role: Role) -> tuple[int, bool, int, int, int]:
         """The order in which runs are spared."""
         fits, fragmentation = self._fragmentation(node, role, [run])
-        return fits, 0 if fits else node.spot[run], -fragmentation, run.task.index
+        return -run.task.urgency, fits, 0 if fits else node.spot[run], -fragmentation, run.task.index
 
     def _fragmentation(self, node: Node, role: Role | None = None, gone: list[Run] | None = None) -> tuple[bool, int]:
         """F of the node once these runs have gone, with a pod of the task in place if it then fits: whether it does."""

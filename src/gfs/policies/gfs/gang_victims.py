@@ -69,7 +69,9 @@ class GangPreemptor(GfsPreemptor):
         if not role.cards or any(not each.by_spec for each, _ in self._pool.filters_of(role)):
             return None
         spot = self.spot
-        runs = GangSearch(self._pool, spot, role, pods, self.weights, now).victims()
+        levels = np.unique(spot.urgency[spot.cells])  # the lowest priorities go first
+        searches = (GangSearch(self._pool, spot, role, pods, self.weights, now, level) for level in levels.tolist())
+        runs = next((runs for search in searches if (runs := search.victims()) is not None), None)
         if runs is None:
             return None
         said = f"chosen for {pods} pods at once" if pods > 1 else "least loss"
@@ -82,7 +84,17 @@ class GangPreemptor(GfsPreemptor):
 class GangSearch:
     """Looks for few and cheap victims that make room for pods, among all spot runs of a pool."""
 
-    def __init__(self, pool: Pool, spot: SpotTable, role: Role, pods: int, weights: Weights, now: float) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        spot: SpotTable,
+        role: Role,
+        pods: int,
+        weights: Weights,
+        now: float,
+        most_urgent: float = inf,
+    ) -> None:
+        """`most_urgent`: runs with a higher priority stay."""
         self._pool = pool
         self._spot = spot
         self._gpus = role.cards
@@ -101,9 +113,10 @@ class GangSearch:
         self._usable = np.flatnonzero(self._is_usable)
         """Nodes on which something can get free for the pods."""
         size = len(spot.runs)
-        self._weight = np.full(len(spot.index), inf)
+        self._weight = np.full(len(spot.urgency), inf)
         self._weight[1:size] = weights.of_all(spot.waste(now)[1:size], spot.run_number[1:size])
-        """Number of a run -> its weight; infinity for victims."""
+        self._weight[spot.urgency[: len(self._weight)] > most_urgent] = inf
+        """Number of a run -> its weight; infinity for victims and runs that stay."""
         self._gain = np.zeros(len(self._weight))
         """Number of a run -> pods that there would be room for if it went too."""
         self._freed = np.zeros(len(self._weight))
@@ -117,7 +130,7 @@ class GangSearch:
             prices = self._prices()
             price = float(prices.min())
             equal = np.flatnonzero(prices == price)
-            taken = [int(equal[self._spot.index[equal].argmin()])]
+            taken = [min(equal.tolist(), key=self._spot.index) if price < inf else NOBODY]
             if price > 2:  # several on one node may be cheaper
                 bundle, weight = self._bundle()
                 if weight < price:
@@ -140,7 +153,8 @@ class GangSearch:
         prices, spot = self._prices(), self._spot
         numbers = [spot.number(run) for run in chosen]
         room = max(self._missing, float(self._freed[numbers].sum()) / self._gpus)
-        ranked = [n for n in np.lexsort((spot.index, prices)).tolist() if prices[n] < inf and [n] != numbers]
+        finite = np.flatnonzero(prices < inf).tolist()
+        ranked = sorted([n for n in finite if [n] != numbers], key=lambda n: (prices[n], spot.index(n)))
         others = [(run, float(prices[n])) for n in ranked[: MOST_ALTERNATIVES - 1] if (run := spot.runs[n])]
         taken = told(chosen, float(self._weight[numbers].sum()) / room)
         return (taken, *(told([run], price) for run, price in others))
@@ -178,8 +192,8 @@ class GangSearch:
         run = self._spot.runs[number]
         assert run is not None
         rows = np.array(sorted({node.index for node in run.nodes}), dtype=np.int64)
-        usable: Counts = rows[self._is_usable[rows]]
-        return usable
+        found: Counts = rows[self._is_usable[rows]]
+        return found
 
     def _move(self, number: int, sign: int) -> None:
         """Frees what a run holds (or takes it again)."""
@@ -223,7 +237,7 @@ class GangSearch:
         wanted = [(name, missing) for name, missing in short.items() if missing > SLACK]
         runs = [cell for cell, n in enumerate(spot.cells[row].tolist()) if n and self._weight[n] < inf]
         best: dict[tuple[float, ...], tuple[float, list[int]]] = {(0.0,) * len(wanted): (0.0, [])}
-        for cell in sorted(runs, key=lambda cell: spot.index[spot.cells[row, cell]]):
+        for cell in sorted(runs, key=lambda cell: spot.index(spot.cells[row, cell])):
             number = int(spot.cells[row, cell])
             held = [float(spot.held[name][row, cell]) for name, _ in wanted]
             for freed, (weight, those) in sorted(best.items(), reverse=True)[:MOST_SETS]:
@@ -243,7 +257,7 @@ class GangSearch:
         """Returns the victims without those that can be spared after all, heaviest first."""
         spare = -self._missing
         kept = dict(chosen)
-        for number in sorted(chosen, key=lambda n: (-chosen[n], self._spot.index[n])):
+        for number in sorted(chosen, key=lambda n: (-chosen[n], self._spot.index(n))):
             rows = self._rows_of(number)
             before = self._room({name: column[rows] for name, column in self._free.items()}).sum()
             self._move(number, -1)

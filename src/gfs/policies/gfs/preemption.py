@@ -9,11 +9,13 @@ cheaper than the best one found.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
-from gfs.core.node import GPUS, SLACK, Node
+from gfs.core.node import GPUS, SLACK
 from gfs.core.ports import Preemptor, Victims
 from gfs.core.reasons import Alternative
 from gfs.core.run import Run
@@ -28,8 +30,19 @@ COST_DIGITS = 12
 MOST_ALTERNATIVES = 8
 """Nodes of those looked at that a reason names."""
 
-Found = tuple[float, int, int, list[Run], float]
-"""Cost, number of victims, position of the node, the victims, what they waste."""
+
+class Found(NamedTuple):
+    """A node that was looked at. The least is the best: no two have the same `node`."""
+
+    urgency: int
+    """The highest of a victim."""
+    cost: float
+    victims: int
+    node: int
+    """Its position."""
+    runs: list[Run]
+    waste: float
+    """GPU-seconds that the victims waste together."""
 
 
 class GfsPreemptor(Preemptor):
@@ -65,7 +78,7 @@ class GfsPreemptor(Preemptor):
         found = self._search(role, now)
         if not found:
             return None
-        _, _, at, runs, _ = found[0]
+        at, runs = found[0].node, found[0].runs
         choice = "cheapest node"
         if role.cards:
             count = self._pool.hp_candidates(role.cards)
@@ -73,7 +86,7 @@ class GfsPreemptor(Preemptor):
         return Victims(self._pool.nodes[at], runs, choice, self._alternatives(found) if self._tell else ())
 
     def _search(self, role: Role, now: float) -> list[Found]:
-        """Returns the nodes that were looked at, the cheapest first: all that could be it, and some to tell of."""
+        """Returns the nodes that were looked at, the cheapest first; of nodes with equal cost not all are."""
         pool, spot = self._pool, self.spot
         totals = evicted, completed = self._ledger.totals(now)
         waste = spot.waste(now)
@@ -81,22 +94,28 @@ class GfsPreemptor(Preemptor):
         fewest = self._fewest(role, spot, rows)
         least = waste[spot.cells[rows]].min(axis=1)
         bound = (evicted + fewest) / (evicted + completed + fewest) + self._waste_weight * fewest * least
+        urgency = spot.urgency[spot.cells[rows]].min(axis=1)
         found: list[Found] = []
-        best: Found | None = None
+        most = MOST_ALTERNATIVES if self._tell else 1
         while rows.size:
-            first = int(bound.argmin())
-            node = pool.nodes[int(rows[first])]
-            runs, wasted = self._victims(node, role, now)
-            each = (self._cost(len(runs), wasted, totals), len(runs), node.index, runs, wasted)
-            found.append(each)
-            if best is None or each[:3] < best[:3]:
-                best = each
-            keep = _could_win(bound, fewest, rows, best)
-            if self._tell and len(found) < MOST_ALTERNATIVES:
-                keep[:] = True
+            first = int(np.where(urgency == urgency.min(), bound, np.inf).argmin())
+            insort(found, self._look_at(int(rows[first]), role, now, totals))
+            keep = np.ones(len(rows), dtype=bool)
+            if len(found) >= most:
+                keep = _could_win(urgency, bound, fewest, rows, found[0])
             keep[first] = False
-            rows, fewest, bound = rows[keep], fewest[keep], bound[keep]
-        return sorted(found, key=lambda each: each[:3])
+            rows, fewest, bound, urgency = rows[keep], fewest[keep], bound[keep], urgency[keep]
+        return found
+
+    def _look_at(self, row: int, role: Role, now: float, totals: tuple[int, int]) -> Found:
+        """Works out which runs would have to go from a node, and what that costs."""
+        node = self._pool.nodes[row]
+        by_waste = sorted((-run.task.urgency, -run.waste(now), run.task.index, run) for run in node.spot)
+        runs = victims_on(self._pool, node, role, [entry[-1] for entry in by_waste])
+        gone = set(runs)
+        waste = -sum(entry[1] for entry in by_waste if entry[-1] in gone)
+        urgency = max((run.task.urgency for run in runs), default=0)
+        return Found(urgency, self._cost(len(runs), waste, totals), len(runs), row, runs, waste)
 
     def _fewest(self, role: Role, spot: SpotTable, rows: Counts) -> Counts:
         """Returns the fewest runs that must go from each node, by what those that hold most of it hold there."""
@@ -108,26 +127,19 @@ class GfsPreemptor(Preemptor):
             fewest = np.maximum(fewest, np.where(missing > 0, victims, 0))
         return fewest
 
-    def _victims(self, node: Node, role: Role, now: float) -> tuple[list[Run], float]:
-        """Returns which runs would have to go from the node, and what they waste together."""
-        by_waste = sorted((-run.waste(now), run.task.index, run) for run in node.spot)
-        runs = victims_on(self._pool, node, role, [entry[2] for entry in by_waste])
-        gone = set(runs)
-        return runs, -sum(entry[0] for entry in by_waste if entry[2] in gone)
-
     def _alternatives(self, found: list[Found]) -> tuple[Alternative, ...]:
         """Returns the cheapest of the nodes that were looked at: the first was taken."""
         nodes = self._pool.nodes
         return tuple(
-            Alternative(nodes[at].name, tuple(run.task for run in runs), cost, waste, i == 0)
-            for i, (cost, _, at, runs, waste) in enumerate(found[:MOST_ALTERNATIVES])
+            Alternative(nodes[each.node].name, tuple(run.task for run in each.runs), each.cost, each.waste, i == 0)
+            for i, each in enumerate(found[:MOST_ALTERNATIVES])
         )
 
 
-def _could_win(bound: Floats, fewest: Counts, rows: Counts, best: Found) -> Admitted:
-    """Returns which nodes could be cheaper than the best one, or as cheap with fewer victims or an earlier id."""
-    cost, victims, at = best[:3]
+def _could_win(urgency: Floats, bound: Floats, fewest: Counts, rows: Counts, best: Found) -> Admitted:
+    """Returns which nodes could come before the best one, by these lower bounds."""
     rounded = np.round(bound, COST_DIGITS)
-    earlier = (fewest < victims) | ((fewest == victims) & (rows < at))
-    could: Admitted = (rounded < cost) | ((rounded == cost) & earlier)
+    earlier = (fewest < best.victims) | ((fewest == best.victims) & (rows < best.node))
+    cheaper = (rounded < best.cost) | ((rounded == best.cost) & earlier)
+    could: Admitted = (urgency < best.urgency) | ((urgency == best.urgency) & cheaper)
     return could

@@ -20,7 +20,7 @@ from gfs.core.state import PoolState
 from gfs.domain.task import Role, Task
 from gfs.domain.units import format_seconds
 from gfs.policies.gfs.scoring import ClassSeparatingPlacer
-from gfs.policies.queues import Asks, SizedQueue
+from gfs.policies.queues import Demand, SizedQueue
 
 PAUSE = 9.0
 """After a reserved task has started nothing is reserved for so many times as long as that took. Where more spot work
@@ -198,8 +198,8 @@ class Reservation(Listener):
 class ReservationQueue(SizedQueue):
     """Serves the task that nodes are reserved for first. The quota is not kept for it: others would wait for hours."""
 
-    def __init__(self, reservation: Reservation, asks: Asks) -> None:
-        super().__init__(asks)
+    def __init__(self, reservation: Reservation, demand: Demand) -> None:
+        super().__init__(demand)
         self._reservation = reservation
 
     def scan(self, attempt: Attempt, pod_limit: float, task_limit: TaskLimit) -> None:

@@ -36,7 +36,7 @@ class SpotTable(Listener):
         self.runs: list[Run | None] = [None]
         """Number -> run."""
         self._facts = np.zeros((1, 5))
-        """Number -> index of the task, GPUs, checkpoint interval, when progress begins, number of the run."""
+        """Number -> GPUs and checkpoint interval of the task, when progress begins, number of the run, priority."""
         self.names = [GPUS, *sorted({name for node in pool.nodes for name in node.free})]
         """What is counted: whole GPUs, and what some node limits."""
         size = len(pool.nodes)
@@ -61,20 +61,28 @@ class SpotTable(Listener):
 
     def waste(self, now: float) -> Floats:
         """Returns, by number, the GPU-seconds that an eviction at `now` would throw away; infinity for `NOBODY`."""
-        _, gpus, interval, begun, _ = self._facts.T
+        gpus, interval, begun, *_ = self._facts.T
         wasted = gpus * all_since_checkpoint(begun, interval, now)
         wasted[NOBODY] = np.inf
         return wasted
 
     @property
-    def index(self) -> Floats:
-        """By number, the index of the task."""
-        return self._facts[:, 0]
-
-    @property
     def run_number(self) -> Floats:
         """By number, which run of its task it is."""
-        return self._facts[:, 4]
+        return self._facts[:, 3]
+
+    @property
+    def urgency(self) -> Floats:
+        """By number, the priority of its task within the class; infinity for `NOBODY`."""
+        urgency = self._facts[:, 4].copy()
+        urgency[NOBODY] = np.inf
+        return urgency
+
+    def index(self, number: int) -> int:
+        """Returns the index of a run's task. A live driver's have a thousand bits, so they are in no array."""
+        run = self.runs[number]
+        assert run is not None
+        return run.task.index
 
     def number(self, run: Run) -> int:
         """Returns the number of a run that is in the table."""
@@ -116,7 +124,7 @@ class SpotTable(Listener):
                     self._facts = np.vstack([self._facts, np.zeros_like(self._facts)])
             self._numbers[run] = number
             self.runs[number] = run
-        self._facts[number] = task.index, task.gpus, task.checkpoint_interval, run.progress_from, run.number
+        self._facts[number] = task.gpus, task.checkpoint_interval, run.progress_from, run.number, task.urgency
         return number
 
     def _widen(self, width: int) -> None:

@@ -7,7 +7,7 @@ timestamps as seconds since the midnight before the first submission, in UTC if 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from gfs.domain.errors import BadRow, BadRows, InputError
 from gfs.domain.limits import MOST_CPUS, MOST_GPUS, MOST_GPUS_A_NODE, MOST_SECONDS
 from gfs.domain.node import NodeEvent, NodeSpec
-from gfs.domain.task import Priority, Task
+from gfs.domain.task import MEMORY, PODS, Priority, Requests, Role, Task
 from gfs.domain.units import DAY, HOUR, MICRO
-from gfs.domain.workload import NodeSizes, Workload, node_sizes, pods_held
+from gfs.domain.workload import EmptyNodes, Workload, pods_held
 from gfs.gc_paused import gc_paused
 from gfs.workloads.readers.checks import TIME_KINDS, Bools, Checks, Floats, since_day
+from gfs.workloads.readers.json_cells import read_labels, read_name, read_resources, read_roles
 from gfs.workloads.readers.node_events import read_node_events
 from gfs.workloads.readers.tables import Table, TableSource, read_table
 
@@ -34,7 +35,15 @@ JOB_COLUMNS = (
 OPTIONAL_JOB_COLUMNS = ("guarantee_hours", "checkpoint_interval")
 CANCEL_COLUMN = "cancel_time"
 """Optional: when the owner withdraws the task; blank for never."""
+ROLES_COLUMN = "roles"
+"""Optional: a JSON array of the task's roles; blank for equal pods, as the other columns describe them."""
+TOPOLOGY_COLUMN = "topology_key"
+"""Optional: a node label of which all pods must share one value; blank for any nodes."""
 NODE_COLUMNS = ("node_name", "gpu_model", "gpu_capacity_num", "cpu_num")
+OPTIONAL_NODE_COLUMNS = ("resources", "labels")
+"""JSON objects: what else a node has by name, and its labels."""
+
+Roles = tuple[Role, ...]
 
 _KINDS = {"HP": Priority.HP, "Spot": Priority.SPOT}
 
@@ -82,12 +91,13 @@ def read_trace(
     for name, value in (("guarantee_hours", guarantee_hours), ("checkpoint_interval", checkpoint_interval)):
         if not (math.isfinite(value) and 0 < value <= MOST_SECONDS):
             raise InputError(f"{name} must be above 0 and no more than {MOST_SECONDS:g}, not {value:g}.")
-    node_table = read_table(nodes, NODE_COLUMNS, name="nodes")
+    node_table = read_table(nodes, NODE_COLUMNS, OPTIONAL_NODE_COLUMNS, name="nodes")
     specs, bad_nodes = read_node_specs(node_table)
-    pools = node_sizes(specs)
     nodes_known = skip_bad_rows or not bad_nodes  # what fits cannot be said before the nodes are right
-    job_table = read_table(jobs, JOB_COLUMNS, (*OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN), name="jobs")
-    read, bad_jobs = _read_jobs(job_table, pools if nodes_known else None, guarantee_hours, checkpoint_interval)
+    optional = (*OPTIONAL_JOB_COLUMNS, CANCEL_COLUMN, ROLES_COLUMN, TOPOLOGY_COLUMN)
+    job_table = read_table(jobs, JOB_COLUMNS, optional, name="jobs")
+    empty = EmptyNodes(specs) if nodes_known else None
+    read, bad_jobs = _read_jobs(job_table, empty, guarantee_hours, checkpoint_interval)
     events: tuple[NodeEvent, ...] = ()
     bad_events: tuple[BadRow, ...] = ()
     if node_events is not None:
@@ -113,20 +123,27 @@ def read_node_specs(table: Table) -> tuple[tuple[NodeSpec, ...], tuple[BadRow, .
     checks.reject("gpu_capacity_num", (gpus < 1) | (gpus != np.floor(gpus)), "must be a whole number of 1 or more")
     checks.reject("cpu_num", cpus < 0, "must not be negative")
     checks.reject_duplicates("node_name", names)
-    good = np.flatnonzero(checks.good).tolist()
-    specs = (NodeSpec(i, names[r], models[r], int(gpus[r]), float(cpus[r])) for i, r in enumerate(good))
+    resources: list[Requests] = checks.parsed("resources", read_resources, ())
+    labels: list[tuple[tuple[str, str], ...]] = checks.parsed("labels", read_labels, ())
+    specs = []
+    for i, row in enumerate(np.flatnonzero(checks.good).tolist()):
+        stated = dict(resources[row])
+        memory, most_pods = stated.pop(MEMORY, 0.0), int(stated.pop(PODS, 0))
+        usual = (names[row], models[row], int(gpus[row]), float(cpus[row]), memory, most_pods)
+        specs.append(NodeSpec(i, *usual, resources=tuple(stated.items()), labels=labels[row]))
     return tuple(specs), checks.bad_rows()
 
 
 def _read_jobs(
-    table: Table, pools: dict[str, NodeSizes] | None, guarantee_hours: float, checkpoint_interval: float
+    table: Table, empty: EmptyNodes | None, guarantee_hours: float, checkpoint_interval: float
 ) -> tuple[_Jobs, tuple[BadRow, ...]]:
     """The usable jobs, and what is wrong with the other rows."""
     checks = Checks(table)
     names, owners, models = (checks.text(name) for name in ("job_name", "organization", "gpu_model"))
     kinds = checks.text("job_type")
-    cpus = checks.number("cpu_request", most=MOST_CPUS)
-    gpus, pods = (checks.number(name, most=MOST_GPUS) for name in ("gpu_request", "worker_num"))
+    roles: list[Roles] = checks.parsed(ROLES_COLUMN, read_roles, ())
+    keys = checks.parsed(TOPOLOGY_COLUMN, read_name, "")
+    cpus, gpus, pods = _numbers_of_pods(checks, roles)
     submit = checks.number("submit_time", most=MOST_SECONDS, kinds=TIME_KINDS)
     duration = checks.number("duration", most=MOST_SECONDS, kinds=("duration",))
     guarantee = checks.number("guarantee_hours", missing=guarantee_hours, most=MOST_SECONDS / HOUR)
@@ -153,20 +170,83 @@ def _read_jobs(
         unknown = np.fromiter((kind not in _KINDS for kind in kinds), bool, len(kinds))
         checks.reject("job_type", unknown, "must be HP or Spot")
     checks.reject_duplicates("job_name", names)
-    if pools is not None:
-        _check_fit(checks, models, gpus, pods, pools)
+    if empty is not None:
+        _check_fit(checks, models, gpus, pods, empty, roles)
+        if any(roles) or any(keys):
+            _check_fit_of_roles(checks, models, gpus, pods, empty, roles, keys)
     numbers = (cpus, gpus, pods, submit, duration, guarantee, interval, cancel)
-    return _build(checks.good, names, owners, models, kinds, numbers, day), checks.bad_rows()
+    read = _build(checks.good, names, owners, models, kinds, numbers, day)
+    if any(roles) or any(keys):
+        rows = {names[row]: (roles[row], keys[row]) for row in np.flatnonzero(checks.good).tolist()}
+        read = read._replace(tasks=tuple(_with_roles(task, *rows[task.name]) for task in read.tasks))
+    return read, checks.bad_rows()
 
 
-def _check_fit(checks: Checks, models: list[str], gpus: Floats, pods: Floats, pools: dict[str, NodeSizes]) -> None:
-    """Reject tasks that could never start, even on an empty cluster."""
+def _numbers_of_pods(checks: Checks, roles: list[Roles]) -> tuple[Floats, Floats, Floats]:
+    """Returns CPUs and GPUs per pod and the number of pods; where a row has roles, these say so, and it must agree."""
+    said = np.full((3, len(roles)), math.nan)
+    for row, each in enumerate(roles):
+        if each:
+            most_cpus = max(role.cpus_per_pod for role in each)
+            most_gpus = max(role.gpus_per_pod for role in each)
+            said[:, row] = most_cpus, most_gpus, sum(role.pods for role in each)
+    fine = checks.fine(ROLES_COLUMN)
+    said[:, ~fine] = 1.0  # that the roles are wrong is all that is said of such a row
+
+    def column(name: str, most: float, stated: Floats, words: str) -> Floats:
+        values = checks.number(name, most=most, missing=stated)
+        differs = fine & ~np.isnan(stated) & (values != stated)
+        checks.reject(name, differs, lambda row: f"{words} {stated[row]:g}")
+        return values
+
+    cpus = column("cpu_request", MOST_CPUS, said[0], "the most CPUs that a role asks for are")
+    gpus = column("gpu_request", MOST_GPUS, said[1], "the most GPUs that a role asks for are")
+    return cpus, gpus, column("worker_num", MOST_GPUS, said[2], "the pods of all roles together are")
+
+
+def _with_roles(task: Task, roles: Roles, topology_key: str) -> Task:
+    """Returns the task with these roles; a single one is that of a task of equal pods."""
+    if len(roles) == 1:
+        memory, resources = roles[0].memory_per_pod, roles[0].resources
+        return replace(task, memory_per_pod=memory, resources=resources, topology_key=topology_key)
+    if roles:
+        return replace(task, cpus_per_pod=0.0, mixed=roles, topology_key=topology_key)
+    return replace(task, topology_key=topology_key) if topology_key else task
+
+
+def _check_fit_of_roles(
+    checks: Checks,
+    models: list[str],
+    gpus: Floats,
+    pods: Floats,
+    empty: EmptyNodes,
+    roles: list[Roles],
+    keys: list[str],
+) -> None:
+    """Reject tasks with roles or a topology key that could never start, even on an empty cluster."""
+    for column, stated in ((ROLES_COLUMN, roles), (TOPOLOGY_COLUMN, keys)):
+        whys = {}
+        for row, value in enumerate(stated):
+            if value and checks.good[row]:
+                each = roles[row] or (Role(int(pods[row]), float(gpus[row])),)
+                whys[row] = empty.why_never(models[row], each, keys[row] if column == TOPOLOGY_COLUMN else "")
+        which = np.zeros(len(models), dtype=bool)
+        which[[row for row, why in whys.items() if why]] = True
+        checks.reject(column, which, whys.__getitem__)
+
+
+def _check_fit(
+    checks: Checks, models: list[str], gpus: Floats, pods: Floats, empty: EmptyNodes, roles: list[Roles]
+) -> None:
+    """Reject tasks of equal pods that could never start, even on an empty cluster."""
+    pools = empty.pools
     ids = {model: i for i, model in enumerate(dict.fromkeys(models))}
     codes = np.fromiter((ids[model] for model in models), np.int64, len(models))
     known = np.asarray([model in pools for model in ids], dtype=bool)
     checks.reject("gpu_model", ~known[codes], "no node has this GPU model")
     largest = np.asarray([max(pools.get(model, {0: 0})) for model in ids], dtype=np.float64)
-    usable: Bools = checks.fine("gpu_model") & checks.fine("gpu_request")
+    alike = np.fromiter((not each for each in roles), bool, len(roles))
+    usable: Bools = checks.fine("gpu_model") & checks.fine("gpu_request") & alike
     checks.reject(
         "gpu_request",
         usable & (gpus > largest[codes]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from gfs.workloads.readers.tables import Table
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
+T = TypeVar("T")
 
 TIME_KINDS = ("duration", "timestamp")
 """What Arrow may store a point in time as, besides plain seconds."""
@@ -44,9 +46,28 @@ class Checks:
             self.reject(column, np.fromiter(("\0" in v for v in values), bool, len(values)), "holds a NUL character")
         return values
 
-    def number(self, column: str, *, missing: float | None = None, most: float, kinds: Sequence[str] = ()) -> Floats:
-        """A number column; what is no finite number up to `most` is rejected. `missing` stands for blanks.
+    def parsed(self, column: str, parse: Callable[[str], T], blank: T) -> list[T]:
+        """A text column as `parse` reads it, which rejects a value by ValueError; `blank` where there is none."""
+        if column not in self._table.columns:
+            return [blank] * len(self._table)
+        values = self._table.text(column)
+        read, wrong = {"": blank}, dict[str, str]()
+        for value in dict.fromkeys(values):
+            try:
+                read[value] = parse(value) if value else blank
+            except ValueError as error:
+                read[value], wrong[value] = blank, str(error)
+        if wrong:
+            which = np.fromiter((value in wrong for value in values), bool, len(values))
+            self.reject(column, which, lambda row: wrong[values[row]])
+        return [read[value] for value in values]
 
+    def number(
+        self, column: str, *, missing: float | Floats | None = None, most: float, kinds: Sequence[str] = ()
+    ) -> Floats:
+        """A number column; what is no finite number up to `most` is rejected.
+
+        `missing` stands for blanks, which are rejected without it, or where an array of it is NaN.
         `kinds` says whether Arrow durations (as seconds) and timestamps (as seconds since 1970) will do as well.
         Rejected values are 1 in the result, which passes every later check.
         """
@@ -62,11 +83,12 @@ class Checks:
         values, present = self._table.numbers(column)
         values = values.copy()
         blank: Bools = np.zeros(len(values), dtype=bool)
+        instead: Floats = np.broadcast_to(math.nan if missing is None else missing, values.shape)
+        needed: Bools = np.isnan(instead) & (missing is None or isinstance(missing, np.ndarray))
         if not present.all():
             texts = self._table.text(column)
             blank = ~present & np.fromiter((not text for text in texts), bool, len(texts))
-            if missing is None:
-                self.reject(column, blank, "missing")
+            self.reject(column, blank & needed, "missing")
             self.reject(column, ~present & ~blank, "not a number")
             values[~present] = 1.0
         infinite = ~np.isfinite(values)
@@ -78,8 +100,8 @@ class Checks:
             hint = " seconds; is it in milliseconds?" if most == MOST_SECONDS else ""
             self.reject(column, large, f"too large: the most is {most:,.0f}{hint}")
             values[large] = 1.0
-        if missing is not None:
-            values[blank] = missing
+        blank &= ~needed
+        values[blank] = instead[blank]
         return values
 
     def reject(self, column: str, which: Bools, reason: str | Callable[[int], str]) -> None:
