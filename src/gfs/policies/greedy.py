@@ -13,7 +13,7 @@ from gfs.core.admission import SpotAdmission
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
 from gfs.core.ports import Placer, Policy, Preemptor, Queue, Quota, Victims
-from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Reason
+from gfs.core.reasons import Behind, EvictReason, NoDomain, NoNode, NoRoom, OverQuota, Reason
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
@@ -183,8 +183,9 @@ class GreedyPolicy(Listener, Policy):
             placed = next((places for roles in domains if (places := self._place_roles(roles))), [])
             return places_of(task, placed)
         if task.pods == 1:
-            node = self._chooser.choose(task)
-            return [self._pool.occupy(node, task)] if node is not None else []
+            (role,) = task.roles
+            node = self._chooser.choose(role)
+            return [self._pool.occupy(node, role)] if node is not None else []
         return self._place_roles(task.roles)
 
     def _place_roles(self, roles: Sequence[Role]) -> list[Place]:
@@ -297,6 +298,8 @@ class GreedyPolicy(Listener, Policy):
         pool = self._pool
         if not pool.capacity:
             return NoNode(pool.gpu_model, len(pool.nodes))
+        if task.topology_key and not options_of(pool, task):
+            return NoDomain(pool.gpu_model, task.topology_key)
         head = self._queues[task.priority].head()
         if head is not None and head is not task:
             return Behind(head)

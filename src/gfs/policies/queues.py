@@ -102,12 +102,12 @@ class OrderedQueue(Queue):
             size, pods, gpus, hours, demand = lane
             if hours not in limits:
                 limits[hours] = task_limit(hours)
+            tasks = self._lanes[lane]
             if gpus > limits[hours]:
                 continue
             too_large = failed.get((hours, demand), ())
             if any(size >= s and pods >= p for s, p in too_large):
                 continue
-            tasks = self._lanes[lane]
             if attempt(tasks[0][1]):
                 heappop(tasks)
                 limits.clear()

@@ -10,35 +10,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import Stage, hp, nodes, play, spot
-from gfs import NodeSpec
+from gfs import NodeSpec, Task
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.execution import since_checkpoint
 from gfs.experiments.victim_gap import least_weight
-from gfs.policies.gfs.gang_victims import CardSearch, GangPreemptor, ResourceSearch, Weights, all_since_checkpoint
+from gfs.policies.gfs.gang_victims import GangPreemptor, GangSearch, Weights
+from gfs.policies.gfs.spot_table import SpotTable, all_since_checkpoint
 
 EQUAL = Weights(0.0)
 
 
-def chosen(stage: Stage, runs: list[Run], cards: int, pods: int, weights: Weights = EQUAL) -> list[str] | None:
-    found = CardSearch(cards, pods, weights, 1800.0).victims(runs)
+def search(state: PoolState, task: Task, pods: int, weights: Weights = EQUAL) -> GangSearch:
+    return GangSearch(state.pool, SpotTable(state.pool), task, pods, weights, 1800.0)
+
+
+def victims_of(stage: Stage, gpus: int, pods: int, weights: Weights) -> list[Run] | None:
+    return search(stage.state, hp("h", gpus=gpus, pods=pods).task(99), pods, weights).victims()
+
+
+def chosen(stage: Stage, gpus: int, pods: int, weights: Weights = EQUAL) -> list[str] | None:
+    found = victims_of(stage, gpus, pods, weights)
     return None if found is None else sorted(run.task.name for run in found)
 
 
 def test_one_gang_on_three_nodes_instead_of_three_small_tasks() -> None:
     stage = Stage(8, 8, 8, 8, 8, 8)
-    small = [stage.holds(f"n{i}", spot(f"small{i}", gpus=8)) for i in range(3)]
-    gang = stage.spread(["n3", "n4", "n5"], spot("gang", gpus=8, pods=3))
-    assert chosen(stage, [*small, gang], cards=8, pods=3) == ["gang"]
+    for i in range(3):
+        stage.holds(f"n{i}", spot(f"small{i}", gpus=8))
+    stage.spread(["n3", "n4", "n5"], spot("gang", gpus=8, pods=3))
+    assert chosen(stage, 8, pods=3) == ["gang"]
 
 
 def test_waste_counts_by_its_weight() -> None:
     # The gang throws away 24 GPUs x 1800 s; at 0.1 per 1000 GPU-seconds that is 4.3 evictions more.
     stage = Stage(8, 8, 8, 8, 8, 8)
-    small = [stage.holds(f"n{i}", spot(f"small{i}", gpus=8, checkpoint=600)) for i in range(3)]
-    gang = stage.spread(["n3", "n4", "n5"], spot("gang", gpus=8, pods=3))
-    assert chosen(stage, [*small, gang], 8, 3, Weights(1e-4)) == ["small0", "small1", "small2"]
-    assert chosen(stage, [*small, gang], 8, 3, Weights(1e-5)) == ["gang"]
+    for i in range(3):
+        stage.holds(f"n{i}", spot(f"small{i}", gpus=8, checkpoint=600))
+    stage.spread(["n3", "n4", "n5"], spot("gang", gpus=8, pods=3))
+    assert chosen(stage, 8, 3, Weights(1e-4)) == ["small0", "small1", "small2"]
+    assert chosen(stage, 8, 3, Weights(1e-5)) == ["gang"]
 
 
 def test_who_was_stopped_often_is_spared_while_others_would_do() -> None:
@@ -47,21 +58,25 @@ def test_who_was_stopped_often_is_spared_while_others_would_do() -> None:
     small = [stage.holds(f"n{i}", spot(f"small{i}", gpus=8)) for i in range(3)]
     gang = stage.spread(["n3", "n4", "n5"], spot("gang", gpus=8, pods=3))
     gang.number = 12
-    assert chosen(stage, [*small, gang], cards=8, pods=3) == ["gang"]
+    assert chosen(stage, 8, pods=3) == ["gang"]
     gang.number = 13
     assert EQUAL.of(gang, 1800.0) == 101.0
-    assert chosen(stage, [*small, gang], cards=8, pods=3) == ["small0", "small1", "small2"]
-    assert chosen(stage, [gang], cards=8, pods=3) == ["gang"]  # HP does not wait for its sake
+    assert chosen(stage, 8, pods=3) == ["small0", "small1", "small2"]
+    for run in small:
+        stage.state.finish(run, 1800.0)
+    for i in range(3):
+        stage.holds(f"n{i}", hp(f"h{i}", gpus=8))
+    assert chosen(stage, 8, pods=3) == ["gang"]  # HP does not wait for its sake
 
 
 def test_what_gets_free_for_the_next_pods_counts() -> None:
     # One pod of 2 GPUs wants room. A lone task of 2 loses nothing and weighs 1. The one of 8 loses 8 x 300 GPU-seconds:
     # it weighs 3.4 with 1e-3, but 0.85 for each of the four pods that could have its cards; with 2e-3 5.8 and 1.45.
     stage = Stage(8, 2)
-    large = stage.holds("n0", spot("large", gpus=8, checkpoint=1500))
-    small = stage.holds("n1", spot("small", gpus=2, checkpoint=600))
-    assert chosen(stage, [large, small], 2, 1, Weights(1e-3)) == ["large"]
-    assert chosen(stage, [large, small], 2, 1, Weights(2e-3)) == ["small"]
+    stage.holds("n0", spot("large", gpus=8, checkpoint=1500))
+    stage.holds("n1", spot("small", gpus=2, checkpoint=600))
+    assert chosen(stage, 2, 1, Weights(1e-3)) == ["large"]
+    assert chosen(stage, 2, 1, Weights(2e-3)) == ["small"]
 
 
 def test_one_and_a_half_gpu_hours_weigh_as_an_eviction_at_beta_1() -> None:
@@ -74,30 +89,31 @@ def test_one_and_a_half_gpu_hours_weigh_as_an_eviction_at_beta_1() -> None:
 
 def test_several_on_one_node_where_no_single_task_helps() -> None:
     stage = Stage(8, 8)
-    a, b = stage.holds("n0", spot("a", gpus=4)), stage.holds("n0", spot("b", gpus=4))
-    many = [stage.holds("n1", spot(f"m{i}", gpus=2)) for i in range(4)]
-    assert chosen(stage, [a, b, *many], cards=8, pods=1) == ["a", "b"]
+    for name in "ab":
+        stage.holds("n0", spot(name, gpus=4))
+    for i in range(4):
+        stage.holds("n1", spot(f"m{i}", gpus=2))
+    assert chosen(stage, 8, pods=1) == ["a", "b"]
 
 
 def test_of_equal_bundles_that_on_the_first_node_goes() -> None:
-    stage = Stage(8, 8)
-    runs = [stage.holds(f"n{i // 2}", spot("abcd"[i], gpus=4)) for i in range(4)]
-    assert chosen(stage, runs, cards=8, pods=1) == ["a", "b"]
-    assert chosen(stage, runs[::-1], cards=8, pods=1) == ["a", "b"]
+    for names in ("abcd", "dcba"):
+        stage = Stage(8, 8)
+        for i, name in enumerate(names):
+            stage.holds(f"n{i // 2}", spot(name, gpus=4))
+        assert chosen(stage, 8, pods=1) == sorted(names[:2])
 
 
 def test_victims_free_the_memory_that_is_short() -> None:
     # 100 GiB, of which small holds 10, large 60: 30 are free. A pod of 80 lacks 50: only large has as much. Two pods
     # of 50 lack 70: both must go. A pod of 95 too; three of 40 find no room at all.
-    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, memory=100.0)], resources=True)
-    runs = []
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, memory=100.0)])
     for index, (name, memory) in enumerate({"small": 10.0, "large": 60.0}.items()):
         task = spot(name, memory=memory).task(index)
-        runs.append(state.start(task, [state.pool.occupy(state.pool.nodes[0], task)], 0.0))
+        state.start(task, [state.pool.occupy(state.pool.nodes[0], task)], 0.0)
 
     def victims(memory: float, pods: int) -> list[str] | None:
-        search = ResourceSearch(state.pool, hp("h", memory=memory, pods=pods).task(9), pods, EQUAL, 1800.0)
-        found = search.victims(runs)
+        found = search(state, hp("h", memory=memory, pods=pods).task(9), pods).victims()
         return None if found is None else sorted(run.task.name for run in found)
 
     assert victims(80, pods=1) == ["large"]
@@ -109,15 +125,13 @@ def test_victims_free_the_memory_that_is_short() -> None:
 def test_victims_free_the_cards_that_are_short_where_memory_counts_too() -> None:
     # 8 cards, of which small holds 2 and large 4, and memory for everybody. A pod of 5 lacks 3 cards: large goes. A pod
     # of 8 lacks 6: both go. So they do for four pods of 2, of which one fits already.
-    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, memory=100.0)], resources=True)
-    runs = []
+    state = PoolState("A100", [NodeSpec(0, "n0", "A100", 8, memory=100.0)])
     for index, (name, gpus) in enumerate({"small": 2, "large": 4}.items()):
         task = spot(name, gpus=gpus, memory=1.0).task(index)
-        runs.append(state.start(task, [state.pool.occupy(state.pool.nodes[0], task)], 0.0))
+        state.start(task, [state.pool.occupy(state.pool.nodes[0], task)], 0.0)
 
     def victims(gpus: int, missing: int) -> list[str] | None:
-        search = ResourceSearch(state.pool, hp("h", gpus=gpus, memory=1.0).task(9), missing, EQUAL, 1800.0)
-        found = search.victims(runs)
+        found = search(state, hp("h", gpus=gpus, memory=1.0).task(9), missing).victims()
         return None if found is None else sorted(run.task.name for run in found)
 
     assert victims(5, missing=1) == ["large"]
@@ -127,26 +141,26 @@ def test_victims_free_the_cards_that_are_short_where_memory_counts_too() -> None
 
 def test_idle_cards_on_the_node_help() -> None:
     stage = Stage(8, 8)
-    a = stage.holds("n0", spot("a", gpus=2))
-    b = stage.holds("n1", spot("b", gpus=6))
+    stage.holds("n0", spot("a", gpus=2))
+    stage.holds("n1", spot("b", gpus=6))
     stage.holds("n1", hp("h", gpus=2))
-    assert chosen(stage, [a, b], cards=8, pods=1) == ["a"]
+    assert chosen(stage, 8, pods=1) == ["a"]
 
 
 def test_who_is_not_needed_after_all_is_spared() -> None:
     # Taken first by weight per pod, x makes room for two of the five pods; y then for five: x can stay.
     stage = Stage(8, 8, 8, 8, 8, 8, 8)
-    x = stage.spread(["n0", "n1"], spot("x", gpus=8, pods=2, checkpoint=1800))
-    y = stage.spread(["n2", "n3", "n4", "n5", "n6"], spot("y", gpus=8, pods=5))
-    assert chosen(stage, [x, y], 8, 5, Weights(5e-5)) == ["y"]
+    stage.spread(["n0", "n1"], spot("x", gpus=8, pods=2, checkpoint=1800))
+    stage.spread(["n2", "n3", "n4", "n5", "n6"], spot("y", gpus=8, pods=5))
+    assert chosen(stage, 8, 5, Weights(5e-5)) == ["y"]
 
 
 def test_too_few_cards_at_all() -> None:
     stage = Stage(8)
-    a = stage.holds("n0", spot("a", gpus=4))
+    assert chosen(stage, 8, pods=1) is None
+    stage.holds("n0", spot("a", gpus=4))
     stage.holds("n0", hp("h", gpus=4))
-    assert chosen(stage, [a], cards=8, pods=1) is None
-    assert chosen(stage, [], cards=8, pods=1) is None
+    assert chosen(stage, 8, pods=1) is None
 
 
 def stages() -> st.SearchStrategy[tuple[Stage, list[Run], int, int, Weights]]:
@@ -180,8 +194,8 @@ def stages() -> st.SearchStrategy[tuple[Stage, list[Run], int, int, Weights]]:
 def slots(stage: Stage, gone: set[Run], cards: int) -> int:
     free = {node: node.idle for node in stage.pool.nodes}
     for run in gone:
-        for node, _, held in run.places:
-            free[node] += held
+        for node, role, pods, _ in run.places:
+            free[node] += pods * role.cards
     return sum(idle // cards for idle in free.values())
 
 
@@ -201,7 +215,7 @@ def test_the_victims_make_room_and_none_of_them_could_stay(
     case: tuple[Stage, list[Run], int, int, Weights],
 ) -> None:
     stage, runs, cards, pods, weights = case
-    found = CardSearch(cards, pods, weights, 1800.0).victims(runs)
+    found = victims_of(stage, cards, pods, weights)
     if found is None:
         assert slots(stage, set(runs), cards) < pods
         return
@@ -216,7 +230,7 @@ def test_for_one_pod_it_is_exact(case: tuple[Stage, list[Run], int, int, Weights
     """The lone victim with the least weight for each pod that could have its cards; where that is more than two, the
     lightest set of all if it weighs less."""
     stage, runs, cards, _, weights = case
-    found = CardSearch(cards, 1, weights, 1800.0).victims(runs)
+    found = victims_of(stage, cards, 1, weights)
     alone = [run for run in runs if slots(stage, {run}, cards) >= 1]
     price = min((weights.of(run, 1800.0) / max(1, run.task.gpus / cards) for run in alone), default=float("inf"))
     best = cheapest(stage, runs, cards, 1, weights)
@@ -259,7 +273,7 @@ def test_how_far_from_the_best_it_is() -> None:
             while node.idle >= 8:
                 stage.holds(node.name, hp("filler", gpus=8))
         pods, weights = int(random.integers(1, 16)), Weights(1e-5)
-        found = CardSearch(8, pods, weights, 1800.0).victims(runs)
+        found = victims_of(stage, 8, pods, weights)
         best = least_weight(runs, stage.pool.nodes, 8, pods, weights, 1800.0)
         if found is None:
             assert best == float("inf")

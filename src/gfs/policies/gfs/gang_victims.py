@@ -246,7 +246,8 @@ class GangSearch:
                 )
                 if weight + self._weight[number] < best.get(then, (inf,))[0]:
                     best[then] = (float(weight + self._weight[number]), [*those, number])
-        enough = [known for freed, known in best.items() if freed == tuple(missing for _, missing in wanted)]
+        goal = tuple(missing for _, missing in wanted)
+        enough = [known for freed, known in best.items() if freed == goal and known[1]]
         weight, bundle = min(enough, key=lambda known: known[0], default=(inf, []))
         return bundle, weight
 

@@ -161,11 +161,11 @@ class Reservation(Listener):
             self._reserve(task if nodes else None, nodes, now)
 
     def _starving(self, now: float) -> Task | None:
-        """The task that has waited longest, if that is too long and it asks for whole cards."""
+        """The task that has waited longest, if that is too long; of tasks of equal pods of whole GPUs on any nodes."""
         for task, since in self._since.values():
             if now - since <= self._timeout:
                 break
-            if task.cards:
+            if task.cards and not task.mixed and not task.topology_key:
                 return task
         return None
 
