@@ -9,7 +9,7 @@ import pytest
 from builders import hp, nodes, play, rules_of, spot
 from gfs import SCHEDULERS, Parameters, Role, Task
 from gfs.assembly.schedulers import build_scheduler
-from gfs.core.events import EvictionDone, Lost, PodsOn, Shrunk, Submitted, Tick
+from gfs.core.events import EvictionDone, Finished, Lost, PodsOn, Shrunk, Submitted, Tick
 from gfs.core.invariants import check_state
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
@@ -103,6 +103,7 @@ def test_a_run_of_which_only_pods_without_gpus_are_left_goes_on(scheduler: str) 
     live.handle(10.0, [Shrunk(run, [PodsOn(name, 1, 0)])])
     assert (run.task.pods, run.task.gpus, state.pool.idle) == (2, 0, 15)
     check_state(state)
+    live.handle(15.0, [Finished(run_of(live, other))])
     live.handle(20.0, [Lost(run)])
     live.handle(300.0, [Tick()])
     assert run_of(live, s).task.pods == 2
