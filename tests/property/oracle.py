@@ -33,7 +33,7 @@ from math import floor, inf
 import pyarrow as pa
 
 from gfs import NodeSpec, Priority, Task, Workload
-from promises import CARD, Audit, Row, admits, asked, limits, pods_inside, rows_of
+from promises import CARD, Audit, Row, admits, less, limits, pods_inside, rows_of
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,10 @@ def has_the_rest(node: Cards, task: Task) -> bool:
     if node.spec is None:
         return True
     free = limits(node.spec)
-    if free != UNLIMITED:
+    if any(left < inf for left in free.values()):
         cards_of = Counter(stay for card in node for stay, _ in card)
-        for stay, cards in cards_of.items():
-            pods = cards // max(int(stay.task.gpus_per_pod), 1)
-            cpus, memory, count = (pods * each for each in asked(stay.task))
-            free = (free[0] - cpus, free[1] - memory, free[2] - count)
+        held = [(stay.task, cards // max(int(stay.task.gpus_per_pod), 1)) for stay, cards in cards_of.items()]
+        free = less(free, *held)
     return admits(node.spec, task) and pods_inside(task, free) >= 1
 
 
@@ -376,7 +374,6 @@ class OraclePool:
         return total
 
 
-UNLIMITED = (inf, inf, inf)
 PHASES = ("finish", "submit", "evict", "start")
 
 

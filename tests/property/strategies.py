@@ -114,12 +114,12 @@ def mixed(draw: st.DrawFn, plain: Draft, machines: list[NodeSpec]) -> Draft:
 
 
 @st.composite
-def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload:
+def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2, *, mixes: bool = True) -> Workload:
     """1-8 nodes of mixed sizes in one or two pools, and tasks whose instants often coincide.
 
     Nodes and tasks state CPUs, memory and pods. Half of the workloads have node filters, a third have mixed tasks.
     """
-    mixes = draw(among(True, False, False))
+    mixes = mixes and draw(among(True, False, False))
     names = ["A100", "T4"][: draw(st.integers(1, models))]
     groups, filters = draw(among((("",), ((),)), (("a", "b"), FILTERS)))
     machines: list[NodeSpec] = []
@@ -167,9 +167,9 @@ def least_share(work: Workload) -> float:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Case:
+def cases(draw: st.DrawFn, max_tasks: int = 40, models: int = 2, *, mixes: bool = True) -> Case:
     """A workload with a quota or without, resources on or off, and parameters that make every rule matter."""
-    work = draw(workloads(max_tasks, models))
+    work = draw(workloads(max_tasks, models, mixes=mixes))
     least = least_share(work)
     quota, share = draw(among(("none", 1.0), ("none", 1.0), ("fixed", least), ("fixed", 1.0)))
     return Case(

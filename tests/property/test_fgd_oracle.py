@@ -160,7 +160,7 @@ def test_fgd_does_what_the_obvious_one_does() -> None:
     seen = Counter[str]()
 
     @settings(max_examples=350, phases=(Phase.explicit, Phase.generate))
-    @given(cases(max_tasks=30))
+    @given(cases(max_tasks=30, mixes=False))
     def compare(case: Case) -> None:
         given_, resources = case.parameters, case.parameters["resources"] == "on"
         case = with_victims_by_cards_alone(case)
@@ -278,7 +278,7 @@ def test_a_pool_that_lives_long_chooses_as_a_new_one() -> None:
 
 
 @settings(max_examples=40)
-@given(case=cases(max_tasks=25))
+@given(case=cases(max_tasks=25, mixes=False))
 def test_the_mix_is_exactly_what_has_arrived_in_the_pool(case: Case) -> None:
     work, mixes = case.work, dict[str, ArrivalMix]()
     arrived = {model: Counter[int]() for model in work.capacity()}

@@ -105,7 +105,7 @@ def hunt(examples: int, where: SearchStrategy[Case]) -> Counter[str]:
 
 
 def test_lyra_does_what_the_obvious_scheduler_does() -> None:
-    seen = hunt(250, cases())
+    seen = hunt(250, cases(mixes=False))
     # Every rule must have been at work, often: about a third of what is usual, as the cases tried depend on the
     # version of Hypothesis.
     for what, least in {
@@ -131,7 +131,7 @@ def test_the_cheapest_node_is_found_where_cost_and_victims_pull_apart() -> None:
 
 
 @settings(max_examples=60)
-@given(case=cases(max_tasks=30))
+@given(case=cases(max_tasks=30, mixes=False))
 def test_no_node_ever_holds_pods_of_both_classes(case: Case) -> None:
     kinds = {task.name: task.priority for task in case.work.tasks}
     result = simulate(case.work, scheduler="lyra", check=True, **case.parameters)

@@ -39,7 +39,7 @@ def hunt(scheduler: str, examples: int, where: SearchStrategy[Case] | None = Non
     seen = Counter[str]()
 
     @settings(max_examples=examples, phases=(Phase.explicit, Phase.generate))
-    @given(cases() if where is None else where)
+    @given(cases(mixes=False) if where is None else where)
     def check(case: Case) -> None:
         seen.update(compare(case, scheduler))
 

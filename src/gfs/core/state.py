@@ -165,7 +165,7 @@ class PoolState:
         """Returns what leaving runs hold of a node beyond what those get that wait for them."""
         more = dict.fromkeys((GPUS, *node.free), 0.0)
         wanted: dict[Run, dict[str, float]] = {}
-        for run in leaving:
+        for run in sorted(leaving, key=lambda run: len(self.leaving[run].takers)):  # so least is left over
             held = _held(run, node)
             for taker in self.leaving[run].takers:
                 theirs = wanted.setdefault(taker, _held(taker, node))
