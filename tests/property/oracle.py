@@ -33,7 +33,7 @@ from math import floor, inf
 import pyarrow as pa
 
 from gfs import NodeSpec, Priority, Task, Workload
-from promises import CARD, Audit, Row, admits, less, limits, pods_inside, rows_of
+from promises import CARD, Audit, Row, admits, asked, less, limits, pods_inside, rows_of
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,22 @@ def has_the_rest(node: Cards, task: Task) -> bool:
     return admits(node.spec, task) and pods_inside(task, free) >= 1
 
 
+def rest_of(node: Cards) -> dict[str, float]:
+    """What is free on a node besides cards."""
+    if node.spec is None:
+        return {}
+    held = Counter(stay for card in node for stay, _ in card)
+    pods = [(stay.task, cards // max(int(stay.task.gpus_per_pod), 1)) for stay, cards in held.items()]
+    return less(limits(node.spec), *pods)
+
+
+def taken_on(stay: Stay, node: int) -> dict[str, float]:
+    """What a run holds of a node; a part of a card is not counted."""
+    mine = [(cards, micro) for where, cards, micro in stay.pods if where == node]
+    taken = {name: len(mine) * amount for name, amount in asked(stay.task).items()}
+    return {"gpus": float(sum(len(cards) for cards, micro in mine if not micro)), **taken}
+
+
 def cards_held(node: Cards, priority: Priority) -> int:
     return sum(any(stay.task.priority is priority for stay, _ in card) for card in node)
 
@@ -144,6 +160,8 @@ class OraclePool:
         self.waiting: list[Task] = []
         self.stays: list[Stay] = []
         self.starting: list[Stay] = []
+        self.leaving: dict[Stay, tuple[float, list[Stay]]] = {}
+        """Evicted run in its grace period -> when it has left, and the runs that wait for that."""
         self.evictions: list[tuple[float, int]] = []
         """(time, node)"""
         self.left = {task.index: work.durations[task.index] for task in self.tasks}
@@ -171,6 +189,7 @@ class OraclePool:
                 + [stay.end for stay in running]
                 + [stay.start for stay in self.starting]
             )
+            self.leaving = {stay: left for stay, left in self.leaving.items() if left[0] > now}
             for stay in [stay for stay in self.starting if stay.start == now]:
                 self.starting.remove(stay)
                 self.log(now, "start", stay)
@@ -234,14 +253,58 @@ class OraclePool:
         self.waiting.remove(task)
         self.runs[task.index] += 1
         self.stays.append(stay)
+        evicted = [victim for victim in victims if victim not in self.starting]
         for victim in victims:
-            self.evict(victim, now)
-        self.begin(stay, now + self.set.grace if victims else now, now)
+            if victim in self.starting:
+                self.take_back(victim)
+            else:
+                self.evict(victim, now)
+        blockers = self.blockers(stay, evicted, now) if self.set.grace else []
+        self.begin(stay, max([now, *(self.leaving[each][0] for each in blockers)]), now)
+        for each in blockers:
+            self.leaving[each][1].append(stay)
         if victims and task.pods > 1:
             self.seen["HP gang preempts"] += 1
         if victims and need(task):
             self.seen["fraction preempts"] += 1
         return True
+
+    def blockers(self, stay: Stay, victims: list[Stay], now: float) -> list[Stay]:
+        """The evicted runs that must leave first: its own victims, and those that are still on what it takes.
+
+        A node has what is idle on it now, less what leaving runs hold beyond what those get that wait for them.
+        """
+        self.leaving |= {victim: (now + self.set.grace, []) for victim in victims}
+        found = dict.fromkeys(victims)
+        for node in {node for node, _, _ in stay.pods}:
+            there = [each for each in self.leaving if any(where == node for where, _, _ in each.pods)]
+            idle = {"gpus": len(idle_cards(self.cluster[node])), **rest_of(self.cluster[node])}
+            wanted: dict[Stay, dict[str, float]] = {}
+            beyond = dict.fromkeys(idle, 0.0)
+            for each in sorted(there, key=lambda each: len(self.leaving[each][1])):
+                held = taken_on(each, node)
+                for taker in self.leaving[each][1]:
+                    theirs = wanted.setdefault(taker, taken_on(taker, node))
+                    for name in held:
+                        promised = min(held[name], theirs.get(name, 0.0))
+                        held[name] -= promised
+                        theirs[name] = theirs.get(name, 0.0) - promised
+                for name in beyond:
+                    beyond[name] += held.get(name, 0.0)
+            if there and any(idle[name] + 1e-9 < beyond[name] for name in idle):
+                found |= dict.fromkeys(there)
+                self.seen["start waits for others' victims"] += not victims
+        return list(found)
+
+    def take_back(self, stay: Stay) -> None:
+        """A spot run that has not begun makes room: its task waits as if it had not been tried."""
+        self.starting.remove(stay)
+        for _, takers in self.leaving.values():
+            if stay in takers:
+                takers.remove(stay)
+        stay.outcome = "taken back"
+        self.runs[stay.task.index] -= 1
+        self.waiting.append(stay.task)
 
     def admitted(self, task: Task) -> bool:
         """For every guarantee h on offer up to its own: spot cards in use with guarantee >= h, plus w*g, within Q_h.
