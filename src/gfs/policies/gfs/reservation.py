@@ -8,10 +8,9 @@ may use reserved nodes like any others. What it costs, cards that stand idle on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gfs.core.index import Bucket
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.ports import Attempt, TaskLimit
@@ -19,14 +18,7 @@ from gfs.core.run import End, Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Role, Task
 from gfs.domain.units import format_seconds
-from gfs.policies.gfs.scoring import ClassSeparatingPlacer
 from gfs.policies.queues import Demand, SizedQueue
-
-PAUSE = 9.0
-"""After a reserved task has started nothing is reserved for so many times as long as that took. Where more spot work
-comes than the quota lets through, everybody starves: to drain the quota for one after the other would waste it."""
-CHECK_INTERVAL = 300.0
-"""Seconds between two checks of who waits and which nodes to reserve."""
 
 
 @dataclass(slots=True)
@@ -46,17 +38,15 @@ class ReservedNodes:
     checked: float = float("-inf")
     task: Task | None = None
     nodes: dict[Node, None] = field(default_factory=dict)
-    begun: float = 0.0
-    pause_until: float = 0.0
-    """Until when nobody else gets nodes reserved."""
 
 
 class Reservation(Listener):
     """Sees who waits, and says for whom nodes are reserved and which."""
 
-    def __init__(self, state: PoolState, starvation_timeout: float, cost: ReservationCost) -> None:
+    def __init__(self, state: PoolState, starvation_timeout: float, tick: float, cost: ReservationCost) -> None:
+        """`tick`: seconds between two checks of who waits and which nodes to reserve."""
         self._pool = state.pool
-        self._timeout = starvation_timeout
+        self._timeout, self._tick = starvation_timeout, tick
         self._cost = cost
         self.reserved = reserved = state.remember(ReservedNodes)
         if reserved.task is not None and reserved.task.index not in state.waiting:
@@ -70,12 +60,12 @@ class Reservation(Listener):
         """Task index -> spot task and since when it waits; by that, then by index."""
         self._started = False
         """Whether the task that nodes are reserved for has started in the pass that goes on."""
-        self._observers: list[Callable[[Node], None]] = []
+        self._tell: list[Callable[[Node], None]] = []
         state.listen(self)
 
     def observe(self, tell: Callable[[Node], None]) -> None:
-        """Tell this function of every node that is reserved from now on, or no longer."""
-        self._observers.append(tell)
+        """Calls this function with every node that is reserved from now on, or no longer."""
+        self._tell.append(tell)
 
     @property
     def task(self) -> Task | None:
@@ -122,7 +112,7 @@ class Reservation(Listener):
         if task.is_spot:
             self._since.pop(task.index, None)
         if task is self.task:
-            self._reserve(None, {}, now)
+            self._reserve(None, {})
 
     def passed(self, now: float) -> None:
         """The nodes of a task that has started are given free when the pass is over."""
@@ -130,8 +120,7 @@ class Reservation(Listener):
         if self._started and task is not None:
             self._started = False
             self._since.pop(task.index, None)
-            self._reserve(None, {}, now)
-            self.reserved.pause_until = now + PAUSE * (now - self.reserved.begun)
+            self._reserve(None, {})
 
     def _queue(self, task: Task, since: float) -> None:
         waiting = self._since
@@ -150,15 +139,15 @@ class Reservation(Listener):
 
     def _check(self, now: float) -> None:
         reserved = self.reserved
-        if now - reserved.checked < CHECK_INTERVAL:
+        if now - reserved.checked < self._tick:
             return
         if reserved.task is not None:
             self._cost.gpu_seconds += (now - reserved.checked) * sum(node.idle for node in reserved.nodes)
         reserved.checked = now
-        task = reserved.task or (self._starving(now) if now >= reserved.pause_until else None)
+        task = reserved.task or self._starving(now)
         if task is not None:
             nodes = self._nodes_for(task)
-            self._reserve(task if nodes else None, nodes, now)
+            self._reserve(task if nodes else None, nodes)
 
     def _starving(self, now: float) -> Task | None:
         """The task that has waited longest, if that is too long and it asks for whole cards."""
@@ -183,15 +172,14 @@ class Reservation(Listener):
                 return chosen
         return {}
 
-    def _reserve(self, task: Task | None, nodes: dict[Node, None], now: float) -> None:
+    def _reserve(self, task: Task | None, nodes: dict[Node, None]) -> None:
         reserved = self.reserved
         if task is not None and reserved.task is None:
             self._cost.tasks += 1
-            reserved.begun = now
         before, reserved.task, reserved.nodes = reserved.nodes, task, nodes
         for node in (*before, *nodes):
             if (node in before) != (node in nodes):
-                for tell in self._observers:
+                for tell in self._tell:
                     tell(node)
 
 
@@ -208,60 +196,3 @@ class ReservationQueue(SizedQueue):
         if task is not None and attempt(task):
             self.remove(task)
         super().scan(attempt, pod_limit, task_limit)
-
-
-class ReservationPlacer(ClassSeparatingPlacer):
-    """Keeps all spot tasks but one away from the nodes that are reserved for that one."""
-
-    def __init__(
-        self, state: PoolState, reservation: Reservation, *, gamma: float, m: float, caution: Callable[[], float]
-    ) -> None:
-        self._reservation = reservation
-        super().__init__(state, gamma=gamma, m=m, caution=caution)
-        reservation.observe(self._refile)
-
-    def choose(self, role: Role) -> Node | None:
-        """The node for one more pod of the role: a reserved one first, if it is for its task."""
-        if self._reservation.is_for(role):
-            for node in self._reservation.nodes:
-                if node.idle >= role.cards:
-                    return node
-        return super().choose(role)
-
-    def ranked(self, role: Role) -> Iterator[Node]:
-        """The nodes with GPUs for one more pod of the role, best first; those reserved for its task before all."""
-        if self._reservation.is_for(role):
-            yield from [node for node in self._reservation.nodes if node.idle >= role.cards]
-        yield from super().ranked(role)
-
-    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
-        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        if self._reservation.is_for(role):
-            nodes = set(nodes)
-            reserved = next((node for node in self._reservation.nodes if node in nodes), None)
-            if reserved is not None:
-                return reserved
-        return super().best_of(role, nodes)
-
-    def _marked(self, node: Node) -> bool:
-        return super()._marked(node) or node in self._reservation.nodes
-
-    def _special_bucket(self, node: Node) -> Bucket:
-        bucket = super()._special_bucket(node)
-        if node not in self._reservation.nodes:
-            return bucket
-        return self._index.bucket(node.idle, node.room, tuple(self._without_spot(bucket.ranks)))
-
-    def kept_from_spot(self) -> dict[Node, Task | None]:
-        """The nodes that are closed after evictions, and those reserved for a task."""
-        return {**super().kept_from_spot(), **dict.fromkeys(self._reservation.nodes, self._reservation.task)}
-
-    def closed(self, task: Task) -> tuple[int, str]:
-        """Nodes with idle cards for a pod of this spot task that it is kept away from, and for whom."""
-        reservation = self._reservation
-        closed, why = super().closed(task)
-        if reservation.task is not None and task is not reservation.task:
-            why = reservation.why()
-        if not task.is_spot or task is reservation.task:
-            return closed, why
-        return closed + sum(node.idle >= max(task.cards, 1) for node in reservation.nodes), why
