@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.ports import Attempt, TaskLimit
-from gfs.core.run import End, Run
+from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Role, Task
 from gfs.domain.units import format_seconds
@@ -28,36 +28,33 @@ class ReservationCost:
     tasks: int = 0
     """Spot tasks that nodes were reserved for."""
     gpu_seconds: float = 0.0
-    """Cards idle on reserved nodes x time, as seen at the checks."""
+    """GPUs idle on reserved nodes x time, as seen at the checks."""
 
 
 @dataclass(slots=True)
 class ReservedNodes:
-    """What is remembered of a reservation. Who waits since when is in the state."""
+    """What is remembered of a reservation."""
 
     checked: float = float("-inf")
     task: Task | None = None
+    since: float = 0.0
+    """When the task began to wait."""
     nodes: dict[Node, None] = field(default_factory=dict)
 
 
 class Reservation(Listener):
-    """Sees who waits, and says for whom nodes are reserved and which."""
+    """Says for which task nodes are reserved, and which."""
 
     def __init__(self, state: PoolState, starvation_timeout: float, tick: float, cost: ReservationCost) -> None:
-        """`tick`: seconds between two checks of who waits and which nodes to reserve."""
-        self._pool = state.pool
+        """`tick`: seconds between two checks of which tasks wait and which nodes to reserve."""
+        self._pool, self._waiting = state.pool, state.waiting
         self._timeout, self._tick = starvation_timeout, tick
         self._cost = cost
         self.reserved = reserved = state.remember(ReservedNodes)
         if reserved.task is not None and reserved.task.index not in state.waiting:
-            reserved.task, reserved.nodes = None, {}  # it has left while nobody here watched
+            reserved.task, reserved.nodes = None, {}  # it has left in the meantime
         there = set(state.pool.nodes)
-        for node in [node for node in reserved.nodes if node not in there]:
-            del reserved.nodes[node]
-        waiting = [each for each in state.waiting.values() if each.task.is_spot]
-        waiting.sort(key=lambda each: (each.since, each.task.index))
-        self._since = {each.task.index: (each.task, each.since) for each in waiting}
-        """Task index -> spot task and since when it waits; by that, then by index."""
+        reserved.nodes = {node: None for node in reserved.nodes if node in there}
         self._started = False
         """Whether the task that nodes are reserved for has started in the pass that goes on."""
         self._tell: list[Callable[[Node], None]] = []
@@ -69,73 +66,48 @@ class Reservation(Listener):
 
     @property
     def task(self) -> Task | None:
-        """For whom nodes are reserved."""
+        """The task that nodes are reserved for."""
         return self.reserved.task
-
-    def is_for(self, role: Role) -> bool:
-        """Returns whether nodes are reserved for the role's task."""
-        task = self.reserved.task
-        return task is not None and task.index == role.index
 
     @property
     def nodes(self) -> dict[Node, None]:
         """The nodes that are reserved."""
         return self.reserved.nodes
 
-    # -- what happens ------------------------------------------------------------------------------
+    def is_for(self, role: Role) -> bool:
+        """Returns whether nodes are reserved for the role's task."""
+        return self.reserved.task is not None and self.reserved.task.index == role.index
+
+    def why(self) -> str:
+        """Returns such as 'reserved for s17, which has waited 7.1 h'."""
+        reserved = self.reserved
+        assert reserved.task is not None
+        return (
+            f"reserved for {reserved.task.name}, which has waited {format_seconds(reserved.checked - reserved.since)}"
+        )
 
     def submitted(self, task: Task, now: float) -> None:
-        """A task has come."""
-        if task.is_spot:
-            self._queue(task, now)
+        """Checks, if it is time to."""
+        self._check(now)
+
+    def finished(self, run: Run, now: float) -> None:
+        """Checks, if it is time to."""
         self._check(now)
 
     def started(self, run: Run, now: float) -> None:
-        """Who starts waits no longer."""
-        if run.task is self.task:
-            self._started = True
-        elif run.task.is_spot:
-            self._since.pop(run.task.index, None)
-
-    def ended(self, run: Run, end: End, now: float) -> None:
-        """Who was stopped waits again."""
-        task = run.task
-        if task.is_spot and end.waits_again:
-            self._queue(task, run.since if end is End.START_FAILED else now)
-
-    def finished(self, run: Run, now: float) -> None:
-        """Time has passed."""
-        self._check(now)
-
-    def withdrawn(self, task: Task, now: float) -> None:
-        """Who is gone does not wait, and needs no nodes."""
-        if task.is_spot:
-            self._since.pop(task.index, None)
-        if task is self.task:
-            self._reserve(None, {})
+        """Notes that the reserved nodes have served their purpose."""
+        self._started = self._started or run.task is self.task
 
     def passed(self, now: float) -> None:
-        """The nodes of a task that has started are given free when the pass is over."""
-        task = self.task
-        if self._started and task is not None:
+        """Gives the nodes of a task that has started free, when the pass is over."""
+        if self._started:
             self._started = False
-            self._since.pop(task.index, None)
             self._reserve(None, {})
 
-    def _queue(self, task: Task, since: float) -> None:
-        waiting = self._since
-        latest, index = next(((at, last.index) for last, at in reversed(waiting.values())), (since, task.index))
-        waiting[task.index] = (task, since)
-        if (since, task.index) < (latest, index):  # it goes on with an earlier wait
-            self._since = dict(sorted(waiting.items(), key=lambda entry: (entry[1][1], entry[0])))
-
-    # -- what is reserved --------------------------------------------------------------------------
-
-    def why(self) -> str:
-        """Such as 'reserved for s17, which has waited 7.1 h'."""
-        assert self.task is not None
-        waited = self.reserved.checked - self._since[self.task.index][1]
-        return f"reserved for {self.task.name}, which has waited {format_seconds(waited)}"
+    def withdrawn(self, task: Task, now: float) -> None:
+        """Gives the nodes of a task that is gone free."""
+        if task is self.task:
+            self._reserve(None, {})
 
     def _check(self, now: float) -> None:
         reserved = self.reserved
@@ -150,16 +122,16 @@ class Reservation(Listener):
             self._reserve(task if nodes else None, nodes)
 
     def _starving(self, now: float) -> Task | None:
-        """The task that has waited longest, if that is too long and it asks for whole cards."""
-        for task, since in self._since.values():
-            if now - since <= self._timeout:
-                break
-            if task.cards:
-                return task
-        return None
+        """Returns the spot task of whole GPUs that has waited longest, if that is too long."""
+        latest = now - self._timeout
+        late = [
+            each for each in self._waiting.values() if each.since < latest and each.task.is_spot and each.task.cards
+        ]
+        first = min(late, key=lambda each: (each.since, each.task.index), default=None)
+        return first.task if first is not None else None
 
     def _nodes_for(self, task: Task) -> dict[Node, None]:
-        """Nodes on which all its pods fit beside HP, none if there are not enough: fewest spot cards first."""
+        """Returns nodes on which all its pods fit beside HP, fewest spot GPUs first; none if there are not enough."""
         reserved = self.reserved.nodes
         pool = self._pool
         able = [node for node in pool.nodes if pool.could_hold(node, task)]
@@ -176,6 +148,7 @@ class Reservation(Listener):
         reserved = self.reserved
         if task is not None and reserved.task is None:
             self._cost.tasks += 1
+            reserved.since = self._waiting[task.index].since
         before, reserved.task, reserved.nodes = reserved.nodes, task, nodes
         for node in (*before, *nodes):
             if (node in before) != (node in nodes):
