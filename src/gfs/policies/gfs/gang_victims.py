@@ -11,6 +11,7 @@ size, for the next ones find room there.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import inf
 from typing import NamedTuple
 
@@ -61,6 +62,10 @@ class GangPreemptor(CheapestNode):
         """`eviction_price`: GPU-hours; `tell`: its choices say what else was weighed."""
         super().__init__(state, tell=tell)
         self.eviction_cost = EvictionCost(eviction_price, state.rules)
+
+    def cost(self, runs: Collection[Run], now: float) -> float:
+        """Returns the GPU-hours that evicting these runs costs."""
+        return sum(self.eviction_cost.of(run, now) for run in runs)
 
     def losses(self, now: float) -> Floats:
         """Returns, by number of a run, the GPU-hours that evicting it costs."""

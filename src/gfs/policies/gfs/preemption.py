@@ -58,7 +58,7 @@ class CheapestNode(Preemptor):
 
     @abstractmethod
     def losses(self, now: float) -> Floats:
-        """Returns, by number of a run, what evicting it loses; infinity for `NOBODY`."""
+        """Returns, by number of a run in the table, what evicting it loses; infinity for `NOBODY`."""
 
     @abstractmethod
     def total(self, victims: Amount, loss: Amount, now: float) -> Amount:
@@ -71,14 +71,6 @@ class CheapestNode(Preemptor):
             self._spot = SpotTable(self._pool)
         self._spot.refresh()
         return self._spot
-
-    def cost(self, runs: Collection[Run], now: float) -> float:
-        """Returns the cost of evicting these runs."""
-        spot, losses = self.spot, self.losses(now)
-        return self._rounded(len(runs), sum(float(losses[spot.number(run)]) for run in runs), now)
-
-    def _rounded(self, victims: int, loss: float, now: float) -> float:
-        return round(self.total(float(victims), loss, now), COST_DIGITS)
 
     def choose(self, role: Role, now: float) -> Victims | None:
         """Returns the cheapest node and its victims, or None if no eviction helps."""
@@ -120,7 +112,8 @@ class CheapestNode(Preemptor):
         spared_first = sorted(loss, key=lambda run: (-run.task.urgency, -loss[run], run.task.index))
         runs = victims_on(self._pool, node, role, spared_first)
         urgency = max((run.task.urgency for run in runs), default=0)
-        return Found(urgency, self._rounded(len(runs), sum(loss[run] for run in runs), now), len(runs), row, runs)
+        cost = round(self.total(float(len(runs)), sum(loss[run] for run in runs), now), COST_DIGITS)
+        return Found(urgency, cost, len(runs), row, runs)
 
     def _fewest(self, role: Role, spot: SpotTable, rows: Counts) -> Counts:
         """Returns the fewest runs that must go from each node, by what those that hold most of it hold there."""
@@ -147,6 +140,10 @@ class GfsPreemptor(CheapestNode):
         super().__init__(state, tell=tell)
         self._ledger = state.ledger
         self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
+
+    def cost(self, runs: Collection[Run], now: float) -> float:
+        """Returns the paper's cost of evicting these runs."""
+        return round(self.total(float(len(runs)), sum(run.waste(now) for run in runs), now), COST_DIGITS)
 
     def losses(self, now: float) -> Floats:
         """Returns, by number of a run, the GPU-seconds that evicting it wastes."""

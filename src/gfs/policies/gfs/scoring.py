@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from math import lcm, log
 
-from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.index import Bucket, Rank
 from gfs.core.ledger import NO_EVICTIONS
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.ports import Placer
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Role, Task
 from gfs.policies.gfs.reservation import Reservation
+from gfs.policies.placement import IndexPlacer
 
 MOST_COMBINATIONS = 1 << 14
 """Combinations of numbers whose bucket is remembered: a long life would see more and more of them."""
@@ -45,19 +45,16 @@ def score3(priority: Priority, pressure: float, m: float) -> float:
     return round(score, 9)
 
 
-class GfsPlacer(Listener, Placer):
+class GfsPlacer(Listener, IndexPlacer):
     """The paper's placer: the top node by (score1, score2, score3, id)."""
 
-    fills_up = True  # a pod raises its node's score1 and score2
-
     def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
-        super().__init__(state.pool)
         nodes, sizes = state.pool.nodes, state.pool.sizes
+        super().__init__(state.pool, views=len(Priority), fullest_first=len(sizes) == 1)
         self._gamma, self._m = gamma, m
         self._evictions = state.evictions.counts
         self._parts = lcm(*sizes)
         """Shares of nodes of any size are compared as numbers of such parts."""
-        self._index = NodeIndex(state.pool, views=len(Priority), fullest_first=len(sizes) == 1)
         self._bucket = bucket = lru_cache(MOST_COMBINATIONS)(self._bucket_of)
         self._marks = [node.name in self._evictions for node in nodes]
         self._closed = {node.index for node in nodes if self._is_closed(node)}
@@ -69,17 +66,9 @@ class GfsPlacer(Listener, Placer):
         )
         state.listen(self)
 
-    def choose(self, role: Role) -> Node | None:
-        """Returns the top node for one more pod of the role."""
-        return self._index.choose(role, role.priority)
-
-    def ranked(self, role: Role) -> Iterator[Node]:
-        """Returns the nodes with GPUs for one more pod of the role, best first."""
-        return self._index.ranked(role, role.priority)
-
-    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
-        """Returns the best of these nodes, which all have room for one more pod; None if it refuses them."""
-        return self._index.best_of(nodes, role.priority)
+    def view(self, role: Role) -> int:
+        """Returns the order of nodes for the role's class."""
+        return role.priority
 
     def evictions_changed(self, node: Node) -> None:
         """Files a node anew whose eviction history has changed: it may close to spot tasks, or open again."""
@@ -136,7 +125,7 @@ BESIDE_HP, AWAY_FROM_HP, INTO_GAPS, GAPS_ONLY = range(4)
 """The views of `GfsPlusPlacer`."""
 
 
-class GfsPlusPlacer(Placer):
+class GfsPlusPlacer(IndexPlacer):
     """HP beside HP, spot away from it, and nodes reserved for a spot task that has waited too long.
 
     The paper fills the fullest node, whichever class is on it. So spot tasks decide where HP tasks go, and when they
@@ -146,19 +135,16 @@ class GfsPlusPlacer(Placer):
     the paper, and the last empty ones are not for them; once none is, away is better again.
     """
 
-    fills_up = True
-
     def __init__(
         self, state: PoolState, reservation: Reservation, *, caution: Callable[[], float] = lambda: 1.0
     ) -> None:
         """`caution`: from 1, all that is kept empty is, to 0: nothing is."""
         pool = state.pool
-        super().__init__(pool)
+        super().__init__(pool, views=4, fullest_first=False)
         self._reservation = reservation
         self._caution = caution
         self._largest = pool.sizes[-1]
         self._parts = lcm(*pool.sizes)
-        self._index = NodeIndex(pool, views=4, fullest_first=False)
         self._reserved = [node in reservation.nodes for node in pool.nodes]
         self._index.follow(
             plain=lambda size, idle, hp: self._bucket(size, idle, hp, size - idle - hp, 0, False),
@@ -172,18 +158,18 @@ class GfsPlusPlacer(Placer):
     def choose(self, role: Role) -> Node | None:
         """Returns the node for one more pod of the role: a reserved one first, if it is for its task."""
         reserved = self._reserved_for(role)
-        return reserved[0] if reserved else self._index.choose(role, self._view(role))
+        return reserved[0] if reserved else super().choose(role)
 
     def ranked(self, role: Role) -> Iterator[Node]:
         """Returns the nodes with GPUs for one more pod of the role, those reserved for its task first."""
         yield from self._reserved_for(role)
-        yield from self._index.ranked(role, self._view(role))
+        yield from super().ranked(role)
 
     def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
         """Returns the best of these nodes, which all have room for one more pod; None if it refuses them."""
         nodes = set(nodes)
         reserved = [node for node in self._reserved_for(role) if node in nodes]
-        return reserved[0] if reserved else self._index.best_of(nodes, self._view(role))
+        return reserved[0] if reserved else super().best_of(role, nodes)
 
     def closed(self, task: Task) -> tuple[int, str]:
         """Returns how many nodes with room a spot task may not have, the last empty and the reserved ones, and why."""
@@ -209,7 +195,7 @@ class GfsPlusPlacer(Placer):
         self._reserved[node.index] = node in self._reservation.nodes
         self._index.file(node)
 
-    def _view(self, role: Role) -> int:
+    def view(self, role: Role) -> int:
         """Returns the order of nodes that counts for the role."""
         if not role.is_spot:
             return BESIDE_HP
