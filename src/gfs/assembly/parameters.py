@@ -103,9 +103,10 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
             0.5, 0.999, "probability that HP demand stays below its forecast; 1 - p: share of guarantees that may break"
         ),
     ] = 0.9
-    theta: Annotated[float, number(0, NEVER, "seconds of spot waiting from which on feedback may raise the quota")] = (
-        3600.0
-    )
+    theta: Annotated[
+        float,
+        number(0, NEVER, "seconds of spot waiting from which on feedback may raise the quota (quotas that forecast)"),
+    ] = 3600.0
     eta_min: Annotated[
         float, number(0, 1000, "lower bound of eta, by which eviction feedback multiplies the forecast quota")
     ] = 0.1
