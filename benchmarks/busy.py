@@ -1,4 +1,6 @@
-"""A cluster that is nearly full, to decide in: HP and spot tasks with the paper's requests, nodes of eight cards.
+"""A cluster that is nearly full, to decide in: HP and spot tasks with the paper's requests, nodes of eight GPUs.
+
+CPUs, memory and pods count, and there is enough of them: what decides is GPUs.
 
 It is filled through the scheduler itself, over hours of simulated time, so that checkpoints and guarantees of the
 spot tasks are spread as in a real cluster. Nothing here is timed.
@@ -34,7 +36,7 @@ class BusyCluster:
     """A scheduler and its cluster, driven from outside event by event."""
 
     def __init__(self, nodes: int, scheduler: str, seed: int) -> None:
-        specs = tuple(NodeSpec(i, f"n{i}", MODEL, CARDS) for i in range(nodes))
+        specs = tuple(NodeSpec(i, f"n{i}", MODEL, CARDS, cpus=96.0, memory=1024.0, pods=110) for i in range(nodes))
         self.scheduler = build_scheduler(scheduler, specs, Parameters(quota="none"), period=PERIOD)
         self.state = self.scheduler.pools[MODEL].state
         self.pool = self.state.pool
@@ -67,15 +69,18 @@ class BusyCluster:
 
     def _task(self, priority: Priority, pods: int, gpus: float) -> Task:
         self._drawn += 1
-        return Task(self._drawn, f"t{self._drawn}", "lab", MODEL, priority, pods, gpus, self.now)
+        return Task(
+            self._drawn, f"t{self._drawn}", "lab", MODEL, priority, pods, gpus, self.now,
+            cpus_per_pod=8.0 * gpus, memory_per_pod=96.0 * gpus,
+        )  # fmt: skip
 
     def has_room(self, task: Task) -> bool:
         """Whether all pods fit on idle cards."""
-        return self.pool.card_slots(task) >= task.pods
+        return self.pool.slots(task) >= task.pods
 
     def could_have_room(self, task: Task) -> bool:
         """Whether all pods of an HP task would fit if every spot task went."""
-        return self.pool.card_slots(task, without_spot=True) >= task.pods
+        return self.pool.slots(task, without_spot=True) >= task.pods
 
     # -- events ------------------------------------------------------------------------------------
 

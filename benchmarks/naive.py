@@ -29,8 +29,8 @@ class Holder:
 class Decision(NamedTuple):
     """Where each pod goes, in order, and who is evicted for them."""
 
-    pods: tuple[tuple[int, tuple[int, ...]], ...]
-    """(node, cards)"""
+    pods: tuple[tuple[int, float], ...]
+    """(node, GPUs)"""
     victims: frozenset[int]
     """Indexes of tasks."""
 
@@ -54,6 +54,10 @@ class NaiveCluster:
         for card in cards:
             self.nodes[node][card].append((holder, holder.task.share or CARD))
 
+    def idle(self, node: int) -> list[int]:
+        """The cards of a node that nobody holds."""
+        return [i for i, card in enumerate(self.nodes[node]) if not card]
+
     # -- one decision ------------------------------------------------------------------------------
 
     def decide(self, task: Task, now: float) -> Decision | None:
@@ -71,7 +75,7 @@ class NaiveCluster:
                 self._remove(gone)
             cards = self._cards_for(self.nodes[node], task)
             self.hold(mine, node, cards)
-            pods.append((node, cards))
+            pods.append((node, task.gpus_per_pod))
         return Decision(tuple(pods), frozenset(victims))
 
     def _best_node(self, task: Task, pressures: dict[int, float]) -> int | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any, NamedTuple
@@ -26,11 +26,13 @@ import pyarrow.csv
 from gfs import NodeEvent, NodeRule, NodeSpec, Parameters, Priority, Role, Task, Workload, simulate
 from gfs.assembly.result import RunResult
 from gfs.assembly.run import run_simulation
+from gfs.core.filters.ports import PortRule
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
+from gfs.domain.task import Requests
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,12 @@ class Draft:
     """Of pods that differ: then `gpus`, `pods`, `cpus` and `memory` say nothing."""
     topology: str = ""
     """A node label of which all pods share one value."""
+    resources: Requests = ()
+    """Further ones per pod, such as (("rdma/ib", 1.0),)."""
+    ports: tuple[str, ...] = ()
+    """Of the host, such as ("TCP/8080",)."""
+    urgency: int = 0
+    preempts: bool = True
 
     def task(self, index: int = 0) -> Task:
         """The task itself, at this position of its workload."""
@@ -76,11 +84,21 @@ class Draft:
             checkpoint_interval=float(self.checkpoint),
             cpus_per_pod=float(self.cpus),
             memory_per_pod=float(self.memory),
-            rules=(NodeRule(frozenset(self.only), "zone=" + ",".join(self.only)),) if self.only else (),
+            rules=rules_of(self.only, self.ports),
             earlier_runs=self.earlier,
             mixed=self.roles,
             topology_key=self.topology,
+            resources=self.resources,
+            urgency=self.urgency,
+            preempts=self.preempts,
         )
+
+
+def rules_of(only: Iterable[str] = (), ports: tuple[str, ...] = ()) -> tuple[Hashable, ...]:
+    """What restricts the nodes of a pod: groups that will do (none: all), and the ports that it takes."""
+    groups = frozenset(only)
+    rules: list[Hashable] = [NodeRule(groups, "zone=" + ",".join(sorted(groups)))] if groups else []
+    return (*rules, PortRule(ports)) if ports else tuple(rules)
 
 
 def hp(name: str, **wishes: Any) -> Draft:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import floor, inf, isclose
+from math import ceil, floor, inf, isclose
 
-from gfs import NodeRule, NodeSpec, Task, Workload
+from gfs import NodeRule, NodeSpec, Role, Task, Workload
+from gfs.core.filters.ports import PortRule
 
 CARD = 1_000_000
 SLACK = 1e-6
@@ -31,26 +32,118 @@ def rows_of(columns: dict[str, list[object]]) -> Iterator[Row]:
         yield (time, event, task, run, node, numbers, round(float(share) * CARD) if share else 0)  # type: ignore[misc]
 
 
-def asked(task: Task) -> tuple[float, float, float]:
-    """Returns the CPUs, the GiB of memory and the pods that one pod of the task takes."""
-    return task.cpus_per_pod, task.memory_per_pod, 1.0
+Amounts = dict[str, float]
+"""Name of a resource -> how much of it."""
 
 
-def limits(node: NodeSpec) -> tuple[float, float, float]:
-    """Returns the CPUs, the GiB of memory and the pods that a node takes; what it does not state is not limited."""
-    return node.cpus or inf, node.memory or inf, node.pods or inf
+def asked(role: Role) -> Amounts:
+    """Returns what one pod of the role takes besides GPUs."""
+    return {"cpus": role.cpus_per_pod, "memory": role.memory_per_pod, "pods": 1.0, **dict(role.resources)}
 
 
-def admits(node: NodeSpec, task: Task) -> bool:
-    """Returns whether the node has the GPU model of the task and its filter allows the node."""
-    allowed = all(node.group in rule.groups for rule in task.rules if isinstance(rule, NodeRule))
-    return node.gpu_model == task.gpu_model and allowed
+def limits(node: NodeSpec) -> Amounts:
+    """Returns what a node has besides GPUs; what it does not state is not limited."""
+    return {"cpus": node.cpus or inf, "memory": node.memory or inf, "pods": node.pods or inf, **dict(node.resources)}
 
 
-def pods_inside(task: Task, free: tuple[float, float, float]) -> float:
-    """Returns how many pods of the task so many free CPUs, GiB and pods allow."""
-    wanted = [(left, each) for left, each in zip(free, asked(task), strict=True) if each]
+def less(free: Amounts, *held: tuple[Role, int], sign: int = 1) -> Amounts:
+    """Returns what is left of so much once it holds so many pods of these roles (or gives them back: -1)."""
+    left = dict(free)
+    for role, pods in held:
+        for name, each in asked(role).items():
+            if name in left:
+                left[name] -= sign * pods * each
+    return left
+
+
+def ports(role: Role) -> set[str]:
+    """Returns the ports of its node that a pod takes."""
+    return {port for rule in role.rules if isinstance(rule, PortRule) for port in rule.ports}
+
+
+def admits(node: NodeSpec, role: Role) -> bool:
+    """Returns whether the node has the GPU model of the role and its filter allows the node."""
+    allowed = all(node.group in rule.groups for rule in role.rules if isinstance(rule, NodeRule))
+    return node.gpu_model == role.gpu_model and allowed
+
+
+def pods_inside(role: Role, free: Amounts) -> float:
+    """Returns how many pods of the role so much besides GPUs allows."""
+    wanted = [(free.get(name, inf), each) for name, each in asked(role).items() if each]
     return max(min(inf if left == inf else floor((left + SLACK) / each) for left, each in wanted), 0)
+
+
+def role_of(task: Task, gpus: int, micro: int) -> Role:
+    """Returns the role of a pod that holds so many GPUs, or so much of one; no two roles ask for the same."""
+    (role,) = (role for role in task.roles if (role.share or role.cards * CARD) == (micro or gpus * CARD))
+    return role
+
+
+def alike(task: Task) -> Hashable:
+    """Returns all that decides whether and when a task may start, but its priority and submission."""
+    roles = tuple((role.pods, role.gpus_per_pod, tuple(asked(role).items()), role.rules) for role in task.roles)
+    return task.gpu_model, task.priority, roles, task.topology_key, task.preempts, task.guarantee_hours
+
+
+@dataclass
+class Room:
+    """What is free on a node."""
+
+    node: NodeSpec
+    gpus: list[int]
+    """Of each GPU, in millionths."""
+    free: Amounts
+    taken: set[str] = field(default_factory=set)
+    """Ports."""
+
+    @classmethod
+    def empty(cls, node: NodeSpec, *, resources: bool = True) -> Room:
+        """A node that holds nothing."""
+        return cls(node, [CARD] * node.gpus, limits(node) if resources else {})
+
+    def pods(self, role: Role) -> float:
+        """Returns how many pods of the role find room."""
+        if not admits(self.node, role) or ports(role) & self.taken or any(left < -SLACK for left in self.free.values()):
+            return 0
+        most = min(pods_inside(role, self.free), 1 if ports(role) else inf)
+        if role.share:
+            return min(most, sum(room // role.share for room in self.gpus))
+        return min(most, self.gpus.count(CARD) // role.cards) if role.cards else min(most, role.pods * 1000)
+
+
+def surely_fits(task: Task, rooms: Sequence[Room]) -> bool:
+    """Returns whether all pods find room, wherever those of the earlier roles go.
+
+    For tasks of one role it is exact. A pod of an earlier role spoils as many places as it takes GPUs or anything else
+    that a pod of the later one asks for, at most, and only those of one node.
+    """
+    key = task.topology_key
+    if not key:
+        return _surely_fit(task.roles, rooms)
+    domains = {label for room in rooms if (label := room.node.label(key))}
+    return any(_surely_fit(task.roles, [room for room in rooms if room.node.label(key) == label]) for label in domains)
+
+
+def _surely_fit(roles: Sequence[Role], rooms: Sequence[Room]) -> bool:
+    limited = {name for room in rooms for name, left in room.free.items() if left < inf}
+    for number, role in enumerate(roles):
+        places = [room.pods(role) for room in rooms]
+        on_a_node = max(places, default=0)
+        spoiled = sum(other.pods * min(_spoils(other, role, limited), on_a_node) for other in roles[:number])
+        if sum(places) - spoiled < role.pods:
+            return False
+    return True
+
+
+def _spoils(other: Role, role: Role, limited: set[str]) -> int:
+    """Returns how many places for pods of the role a pod of another one takes, at most."""
+    theirs, ours = asked(other), asked(role)
+    spoiled = [ceil(theirs.get(name, 0.0) / each - SLACK) for name, each in ours.items() if each and name in limited]
+    if role.share:
+        spoiled.append(ceil(other.share / role.share) if other.share else other.cards * (CARD // role.share))
+    elif role.cards:
+        spoiled.append(ceil(other.cards / role.cards) if other.cards else int(bool(other.share)))
+    return max([bool(ports(other) & ports(role)), *spoiled])
 
 
 @dataclass
@@ -101,23 +194,24 @@ class Audit:
             assert all(a.end <= b.start for a, b in pairwise(ordered)), name
 
     def gangs_start_and_stop_together(self) -> None:
-        for name, runs in self.runs.items():
-            for lived in runs.values():
-                assert len(lived.places) == self.tasks[name].pods, name
-                assert lived.places == lived.ends, name
-
-    def pods_get_what_they_asked_for(self) -> None:
+        """All pods of all roles of a run, each with the GPUs of its role, in one topology domain."""
         for name, runs in self.runs.items():
             task = self.tasks[name]
             for lived in runs.values():
+                pods = Counter(role_of(task, len(cards), micro).number for _, cards, micro in lived.places)
+                assert pods == {role.number: role.pods for role in task.roles}, name
+                assert lived.places == lived.ends, name
+                domains = {self.nodes[node].label(task.topology_key) for node, _, _ in lived.places}
+                assert not task.topology_key or (len(domains) == 1 and domains != {""}), f"{name} runs in {domains}"
+
+    def pods_get_what_they_asked_for(self) -> None:
+        for name, runs in self.runs.items():
+            for lived in runs.values():
                 for node, cards, micro in lived.places:
-                    assert admits(self.nodes[node], task), f"{name} may not use {node}"
+                    role = role_of(self.tasks[name], len(cards), micro)
+                    assert admits(self.nodes[node], role), f"{name} may not use {node}"
                     assert set(cards) <= set(range(self.nodes[node].gpus))
-                    if task.gpus_per_pod < 1:
-                        assert len(cards) == 1
-                        assert micro == round(task.gpus_per_pod * CARD)
-                    else:
-                        assert (len(set(cards)), micro) == (task.gpus_per_pod, 0)
+                    assert len(set(cards)) == len(cards) == (role.cards or bool(role.share))
 
     def no_card_is_over_committed(self) -> None:
         used: dict[tuple[str, int], int] = defaultdict(int)
@@ -128,19 +222,50 @@ class Audit:
                 assert 0 <= used[node, card] <= CARD, f"{name} on {node} card {card}"
         assert not any(used.values())
 
-    def no_node_is_over_committed(self) -> None:
-        """CPUs, memory and pods of what runs on a node stay inside what it states, if they count."""
-        used: dict[str, list[float]] = {name: [0.0, 0.0, 0.0] for name in self.nodes}
-        for _, event, name, _, node, _, _ in self.rows if self.resources else ():
+    def no_node_is_over_committed(self, grace: float = 0.0) -> None:
+        """What pods hold stays inside what their node states, and no two of them hold the same port.
+
+        Resources if they count, whole GPUs and ports always. An evicted run holds its own for the grace period.
+        """
+        rooms = {name: Room.empty(node, resources=self.resources) for name, node in self.nodes.items()}
+        free = {name: {"whole GPUs": float(room.node.gpus), **room.free} for name, room in rooms.items()}
+        taken: dict[str, Counter[str]] = {name: Counter() for name in rooms}
+        moves = []
+        for position, (time, event, name, _, node, cards, micro) in enumerate(self.rows):
             sign = {"submit": 0, "start": 1, "finish": -1, "evict": -1}[event]
             if sign:
-                now = [held + sign * each for held, each in zip(used[node], asked(self.tasks[name]), strict=True)]
-                assert all(h <= most + SLACK for h, most in zip(now, limits(self.nodes[node]), strict=True)), (
-                    name,
-                    node,
-                )
-                used[node] = now
-        assert all(abs(held) < SLACK for node in used.values() for held in node)
+                late = event == "evict" and grace > 0
+                role = role_of(self.tasks[name], len(cards), micro)
+                moves.append((time + grace, -1, sign, node, role) if late else (time, position, sign, node, role))
+        for _, _, sign, node, role in sorted(moves, key=lambda move: move[:2]):
+            free[node] = less(free[node], (role, 1), sign=sign)
+            free[node]["whole GPUs"] -= sign * role.cards
+            taken[node].update(dict.fromkeys(ports(role), sign))
+            assert all(left >= -SLACK for left in free[node].values()), f"{role.index} on {node}: {free[node]}"
+            assert max(taken[node].values(), default=0) <= 1, f"{role.index} on {node}: {taken[node]}"
+        for name, room in rooms.items():
+            assert all(left == inf or isclose(left, room.free[what], abs_tol=SLACK)
+                       for what, left in free[name].items() if what in room.free)  # fmt: skip
+
+    def higher_priority_first(self, grace: float) -> None:
+        """Of two tasks of a class that wait and ask for the very same, the one with the higher priority starts first.
+
+        Where evicted runs have not left yet, the log does not say when a start was decided.
+        """
+        evicted = sorted({row[0] for row in self.rows if row[1] == "evict"})
+        groups: dict[Hashable, list[tuple[float, float, Task]]] = defaultdict(list)
+        for name, task in self.tasks.items():
+            runs, since = self.runs[name], task.submit_time
+            for number in sorted(runs):
+                groups[alike(task)].append((since, runs[number].start, task))
+                since = runs[number].end
+        for waits in groups.values():
+            if len({task.urgency for _, _, task in waits}) > 1:
+                for _, start, task in waits:
+                    if not any(start - grace <= time <= start for time in evicted):
+                        for since, later, other in waits:
+                            passed = other.urgency > task.urgency and since <= start < later
+                            assert not passed, f"{task.name} starts at {start}, before {other.name}"
 
     def hp_is_never_evicted(self) -> None:
         evicted = {row[2] for row in self.rows if row[1] == "evict"}
@@ -196,57 +321,56 @@ class Audit:
         """At every start: all spot GPUs in use, with the newcomer, within the quota: that of the shortest guarantee."""
         capacity = self.work.capacity()
         in_use: dict[str, int] = {}
-        for _, event, name, _, _, _, micro in self.rows:
+        for _, event, name, _, _, cards, micro in self.rows:
             task = self.tasks[name]
             if not task.is_spot or event == "submit":
                 continue
-            pod = micro or int(task.gpus_per_pod) * CARD
+            pod = micro or len(cards) * CARD
             in_use[name] = in_use.get(name, 0) + (pod if event == "start" else -pod)
-            if event == "start" and in_use[name] == task.pods * pod:
+            if event == "start" and in_use[name] == sum(r.pods * (r.share or r.cards * CARD) for r in task.roles):
                 held = sum(micro for other, micro in in_use.items() if self.tasks[other].gpu_model == task.gpu_model)
                 assert held <= share * capacity[task.gpu_model] * CARD + 1, f"{name} starts over quota"
 
-    def no_hp_waits_in_vain(self, decided: dict[str, float], only_heads: bool) -> None:
-        """After every instant: no waiting HP task fits on idle cards and cards of spot tasks.
+    def no_hp_waits_in_vain(self, decided: dict[str, float], only_heads: bool, grace: float) -> None:
+        """After every instant: no waiting HP task fits on idle GPUs and GPUs of spot tasks, unless it never preempts.
 
-        `decided` says when HP tasks that evicted someone got their cards, a grace period before they start.
+        `decided` says when HP tasks that evicted someone got their GPUs, a grace period before they start. Others may
+        have got theirs at any time since runs were evicted that leave when they start.
         """
         hp = [task for task in self.work.tasks if not task.is_spot]
-        got = {task.name: decided.get(task.name, self.runs[task.name][1].start) for task in hp}
+        evicted = {round(row[0], 6) for row in self.rows if row[1] == "evict"}
+        starts = {task.name: self.runs[task.name][1].start for task in hp}
+        late = {name for name, start in starts.items() if round(start - grace, 6) in evicted and name not in decided}
         for now in sorted({row[0] for row in self.rows}):
-            waiting = [task for task in hp if task.submit_time <= now < got[task.name]]
+            waiting = [task for task in hp if task.submit_time <= now < decided.get(task.name, starts[task.name])]
             if only_heads:
-                waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
+                waiting.sort(key=lambda task: (task.urgency, -task.index))
+                waiting = list({task.gpu_model: task for task in waiting}.values())
+            waiting = [task for task in waiting if task.name not in late or now < starts[task.name] - grace]
             holding: list[tuple[Task, Place]] = []
             for task in hp:
                 lived = self.runs[task.name][1]
-                if got[task.name] <= now < lived.end:
+                since = lived.start - grace if task.name in late else decided.get(task.name, lived.start)
+                if since <= now < lived.end:
                     holding += [(task, place) for place in lived.places]
-            self._none_of_them_fits(waiting, holding, now)
+            self._none_of_them_fits([task for task in waiting if task.preempts], holding, now)
 
     def _none_of_them_fits(self, waiting: list[Task], holding: list[tuple[Task, Place]], now: float) -> None:
         """None of the waiting HP tasks fits beside the HP pods that hold these places."""
-        used: Counter[tuple[str, int]] = Counter()
-        taken: dict[str, tuple[float, float, float]] = {}
-        for task, (node, cards, micro) in holding if waiting else ():
-            for card in cards:
-                used[node, card] += micro or CARD
-            cpus, memory, pods = taken.get(node, (0.0, 0.0, 0.0))
-            taken[node] = (cpus + task.cpus_per_pod, memory + task.memory_per_pod, pods + 1)
+        if not waiting:
+            return
+        rooms = {name: Room.empty(node, resources=self.resources) for name, node in self.nodes.items()}
+        divided: dict[str, Counter[object]] = defaultdict(Counter)
+        for number, (task, (node, cards, micro)) in enumerate(holding):
+            room, role = rooms[node], role_of(task, len(cards), micro)
+            begun = any(run.start <= now for run in self.runs[task.name].values())
+            if micro:  # a GPU gets its number when a run begins: until then it may be any, and nobody has room there
+                divided[node][cards if begun else number] += micro if begun else CARD
+            del room.gpus[: role.cards]
+            room.free = less(room.free, (role, 1))
+            room.taken |= ports(role)
+        for node, loads in divided.items():
+            gpus, unsure = rooms[node].gpus, any(load >= CARD for load in loads.values())
+            gpus[:] = gpus[len(loads) :] + [0 if unsure else CARD - load for load in loads.values()]
         for task in waiting:
-            slots = 0.0
-            for node in self.work.nodes:
-                if admits(node, task):
-                    here = _pods_on_cards(task, [CARD - used[node.name, card] for card in range(node.gpus)])
-                    if self.resources:
-                        left = (m - t for m, t in zip(limits(node), taken.get(node.name, (0, 0, 0)), strict=True))
-                        here = min(here, pods_inside(task, tuple(left)))  # type: ignore[arg-type]
-                    slots += here
-            assert slots < task.pods, f"{task.name} waits in vain at {now}"
-
-
-def _pods_on_cards(task: Task, rooms: list[int]) -> float:
-    """Returns how many pods of the task find GPUs, given what is free of each GPU of a node."""
-    if task.gpus_per_pod < 1:
-        return sum(room // round(task.gpus_per_pod * CARD) for room in rooms)
-    return rooms.count(CARD) // int(task.gpus_per_pod)
+            assert not surely_fits(task, list(rooms.values())), f"{task.name} waits in vain at {now}"

@@ -9,15 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gfs.parts import Bucket, Composition, Context, GfsPreemptor, Node, NodeIndex, Pool, Priority, SizedQueue, Task
+from gfs.parts import (
+    Bucket,
+    Composition,
+    Context,
+    GfsPreemptor,
+    Node,
+    NodeIndex,
+    Placer,
+    Pool,
+    Priority,
+    Role,
+    SizedQueue,
+)
 
 
-class ApartPlacer:
+class ApartPlacer(Placer):
     """The node with the fewest cards of the other class, then the fewest idle cards."""
 
     fills_up = True  # a pod leaves the other class as it was and makes its node fuller: it stays the best
 
     def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
         self._steps = pool.sizes[-1] + 1  # more than any count of idle cards
         self._index = NodeIndex(pool, views=len(Priority), fullest_first=False)
         self._index.follow(
@@ -25,17 +38,17 @@ class ApartPlacer:
             special=lambda node: self._bucket(node.idle, node.room, node.hp_cards, node.spot_cards),
         )
 
-    def choose(self, task: Task) -> Node | None:
-        """The best node for one more pod of the task, or None."""
-        return self._index.choose(task, task.priority)
+    def choose(self, role: Role) -> Node | None:
+        """The best node for one more pod of the role, or None."""
+        return self._index.choose(role, role.priority)
 
     def _bucket(self, idle: int, room: int, hp_cards: int, spot_cards: int) -> Bucket:
         """Nodes with these numbers are the same to us; one rank for HP, one for spot, the lowest is the best."""
         return self._index.bucket(idle, room, (spot_cards * self._steps + idle, hp_cards * self._steps + idle))
 
-    def ranked(self, task: Task) -> Iterator[Node]:
-        """All nodes with cards for a pod, best first: for tasks that ask for more than cards."""
-        return self._index.ranked(task, task.priority)
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """All nodes with GPUs for a pod, best first: where the first one lacks something else."""
+        return self._index.ranked(role, role.priority)
 
 
 def _placer(context: Context) -> ApartPlacer:

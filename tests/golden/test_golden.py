@@ -9,13 +9,15 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from builders import csv_text
-from gfs import SCHEDULERS, NodeRule, Task, Workload, read_trace, simulate
+from gfs import SCHEDULERS, NodeRule, Role, Task, Workload, read_trace, simulate
 from gfs.assembly.result import RunResult
-from promises import Audit, admits, limits, pods_inside, rows_of
+from gfs.core.filters.ports import PortRule
+from promises import Audit, Room, admits, limits, pods_inside, rows_of, surely_fits
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
@@ -64,11 +66,52 @@ def filtered(jobs: Path = HERE / "jobs.csv") -> Workload:
     return replace(work, tasks=tuple(map(asking, work.tasks)), nodes=nodes)
 
 
+def mixed(jobs: Path = HERE / "jobs.csv") -> Workload:
+    """The trace of two zones as one of two racks, some nodes with ports of a network, and tasks of several roles.
+
+    By the number in its name: of seven tasks one has a head without GPU that takes a port, one a pod of one GPU (half a
+    GPU where its own pods have one) on the network beside its own, one takes a port itself, one asks for one rack. Of
+    five one has a higher priority, one a lower one; of eleven one never preempts.
+    """
+    work = filtered(jobs)
+    network = ((), (("rdma/ib", 1.0),), (("rdma/ib", 0.0),))
+    nodes = tuple(
+        replace(node, resources=network[node.index % 3], labels=(("rack", f"r{node.index // 2}"),), pods=12)
+        for node in work.nodes
+    )
+    rooms = [Room.empty(node) for node in nodes]
+
+    def asking(task: Task) -> Task:
+        number = int(task.name.split("-")[1])
+        task = replace(task, urgency={1: 1, 2: -1}.get(number % 5, 0), preempts=number % 11 > 0)
+        own = Role(
+            task.pods,
+            task.gpus_per_pod,
+            cpus_per_pod=task.cpus_per_pod,
+            memory_per_pod=task.memory_per_pod,
+            rules=task.rules,
+        )
+        head = Role(1, 0.0, cpus_per_pod=2.0, memory_per_pod=8.0, rules=(PortRule(("TCP/6379",)),))
+        small = Role(1, 1.0 if task.gpus_per_pod > 1 else 0.25, cpus_per_pod=1.0, resources=(("rdma/ib", 1.0),))
+        more: dict[int, dict[str, Any]] = {
+            0: {"mixed": (own, head)},
+            2: {"mixed": (own, small)},
+            3: {"rules": (*task.rules, PortRule(("TCP/6379",)))},
+            5: {"mixed": (own, head, small)},
+            6: {"topology_key": "rack"},
+        }
+        asked = replace(task, **more.get(number % 7, {}))
+        return asked if surely_fits(asked, rooms) else task
+
+    return replace(work, tasks=tuple(map(asking, work.tasks)), nodes=nodes)
+
+
 TRACES = {
     "gpus": (plain, "off", tuple(CASES)),
     "resources": (plain, "on", tuple(CASES)),
     "filters": (filtered, "off", WITHOUT_VARIANTS),
     "filters-resources": (filtered, "on", WITHOUT_VARIANTS),
+    "roles": (mixed, "on", ("gfs", "gfs-plus", "yarn-cs", "static", "lyra", "fgd", "chronus")),
 }
 """Folder of the logs -> how the trace is made, whether CPUs, memory and pods count, and the logs there."""
 LOGS = [(trace, case) for trace, (_, _, cases) in TRACES.items() for case in cases]
@@ -117,7 +160,8 @@ def test_no_gpu_and_no_node_of_the_log_is_given_twice(trace: str, case: str) -> 
     audit.gangs_start_and_stop_together()
     audit.pods_get_what_they_asked_for()
     audit.no_card_is_over_committed()
-    audit.no_node_is_over_committed()
+    audit.no_node_is_over_committed(0.0 if case == "chronus" else 30.0)
+    audit.higher_priority_first(30.0)
 
 
 @pytest.mark.parametrize("scheduler", sorted(SCHEDULERS))
@@ -157,3 +201,12 @@ def test_tasks_wait_for_a_node_of_their_zone(trace: str, case: str) -> None:
     events = in_order(trace, case).events.to_pylist()
     waited = {row["task"] for row in events if row["event"] == "start" and "zone=" in row["reason"]}
     assert len(waited) >= 5
+
+
+@pytest.mark.parametrize("case", ["gfs", "gfs-plus", "lyra", "fgd", "chronus"])
+def test_tasks_of_roles_wait_for_ports(case: str) -> None:
+    work = mixed()
+    assert sum(bool(task.mixed) for task in work.tasks) >= 15
+    assert sum(bool(task.topology_key) for task in work.tasks) >= 4
+    reasons = [row["reason"] for row in in_order("roles", case).events.to_pylist() if row["event"] == "start"]
+    assert any("port TCP/6379 of the host is taken" in reason for reason in reasons)

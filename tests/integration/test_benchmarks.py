@@ -1,4 +1,4 @@
-"""The anchor of the latencies does the same work as `gfs`: both decide alike, pod by pod and card by card."""
+"""The anchor of the latencies does the same work as `gfs`: both decide alike, pod by pod."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from gfs import SCHEDULERS, NodeRule, NodeSpec, Parameters, Priority, Task
+from builders import rules_of
+from gfs import SCHEDULERS, NodeSpec, Parameters, Priority, Role, Task
 from gfs.assembly.schedulers import build_scheduler, has_leases
 from gfs.assembly.snapshot import load_state, save_state
 from gfs.core.actions import Plan
@@ -43,7 +44,7 @@ from gfs.core.invariants import check_state
 from gfs.core.node import Place
 from gfs.core.run import Run
 from gfs.core.scheduler import Scheduler
-from promises import CARD, SLACK, admits, asked, limits, pods_inside
+from promises import CARD, SLACK, Room, admits, less, limits, ports, surely_fits
 
 ORDER = (EvictionDone, Finished, Lost, StartFailed, Shrunk, Cancelled, NodesChanged, Tick, Submitted, Wake)
 """What comes first within an instant (docs/concepts/time-model.md)."""
@@ -64,6 +65,13 @@ class Wish(NamedTuple):
     memory: float = 0.0
     only: tuple[str, ...] = ()
     """Groups of nodes that will do; none: all."""
+    roles: tuple[tuple[int, float, float], ...] = ()
+    """Pods, GPUs and CPUs of further roles; like what follows it counts where tasks are mixed."""
+    ports: tuple[str, ...] = ()
+    resources: tuple[tuple[str, float], ...] = ()
+    topology: str = ""
+    urgency: int = 0
+    preempts: bool = True
 
 
 class Move(NamedTuple):
@@ -104,29 +112,31 @@ class Hold:
     """Places that a run has, or will have once its victims have left."""
 
     job: Job
+    task: Task
+    """As it was when it started, or has shrunk since."""
     run: Run
     twin: Run
     number: int
     start: float
-    places: dict[str, list[tuple[int, int]]]
-    """Node -> (pods, slot of the divided GPU; below 0: whole ones), place by place."""
+    places: dict[str, list[tuple[int, int, int]]]
+    """Node -> (number of the role, pods, slot of the divided GPU; below 0: whole ones), place by place."""
     victims: set[Hold] = field(default_factory=set)
-    """Evicted for it and still there: it has not begun."""
+    """Evicted and still there, and it waits for them: it has not begun."""
     leaving: bool = False
     """Evicted, and not gone yet."""
     over: bool = False
 
+    def pods_of_roles(self, node: str) -> Iterable[tuple[Role, int, int]]:
+        """Its places on a node: role, pods and slot."""
+        return [(self.task.roles[number], pods, slot) for number, pods, slot in self.places.get(node, ())]
+
     def whole(self, node: str) -> int:
         """Its whole GPUs on a node."""
-        return self.pods(node) * self.job.task.cards
+        return sum(pods * role.cards for role, pods, _ in self.pods_of_roles(node))
 
-    def divided(self, node: str) -> list[int]:
-        """The divided GPUs that it has a part of on a node, one for each pod."""
-        return [slot for _, slot in self.places.get(node, ()) if slot >= 0]
-
-    def pods(self, node: str) -> int:
-        """Its pods on a node."""
-        return sum(pods for pods, _ in self.places.get(node, ()))
+    def pods(self, node: str, number: int | None = None) -> int:
+        """Its pods on a node, of one role or of all."""
+        return sum(pods for role, pods, _ in self.places.get(node, ()) if number in (None, role))
 
 
 @dataclass(eq=False)
@@ -138,11 +148,11 @@ class Machine:
     failed: bool = False
 
 
-def where(places: Iterable[Place]) -> dict[str, list[tuple[int, int]]]:
+def where(places: Iterable[Place]) -> dict[str, list[tuple[int, int, int]]]:
     """Places by the names of their nodes."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for node, _, pods, slot in places:
-        found.setdefault(node.name, []).append((pods, slot))
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for node, role, pods, slot in places:
+        found.setdefault(node.name, []).append((role.number, pods, slot))
     return found
 
 
@@ -155,7 +165,7 @@ def telling(plan: Plan) -> dict[str, Any]:
             (
                 run.task.name,
                 run.number,
-                [(node.name, pods, slot) for node, _, pods, slot in run.places],
+                [(node.name, role.number, pods, slot) for node, role, pods, slot in run.places],
                 run.start,
                 run.progress_from,
                 run.since,
@@ -176,12 +186,13 @@ class World:
         file: Path,
         *,
         filters: bool = False,
+        mixes: bool = False,
         seed: int = 0,
     ) -> None:
         self.name, self.parameters, self._file = scheduler, parameters, file
         self._leases = has_leases(SCHEDULERS[scheduler])
         self._resources = parameters.resources == "on"
-        self._filters = filters
+        self._filters, self._mixes = filters, mixes
         self._nodes = nodes = [node if self._resources else node.gpus_only() for node in nodes]
         self._random = Random(seed)
         self.scheduler = self.build()
@@ -192,6 +203,8 @@ class World:
         self.holds: list[Hold] = []
         """Of runs that go on or have not begun, of those that ended before their victims left, and of victims."""
         self.past: list[Hold] = []
+        self._resized: set[str] = set()
+        """Nodes that may hold more than they have because they got smaller."""
         self.wakes: list[float] = []
         self.evicted: Counter[float] = Counter()
         self.kept: Counter[float] = Counter()
@@ -281,14 +294,21 @@ class World:
 
     def _leaving_pods(self, hold: Hold, more: int) -> list[PodsOn]:
         """Some pods of a run that have ended, now and then more than it has."""
-        names = list(hold.places)
-        pods = [PodsOn(names[more % len(names)], 1 + more // 8 % 3)]
+        names, roles = list(hold.places), len(hold.job.task.roles)
+        pods = [PodsOn(names[more % len(names)], 1 + more // 8 % 3, more % roles)]
         if more % 5 == 0:
-            pods.append(PodsOn(names[more // 3 % len(names)], 1))
+            pods.append(PodsOn(names[more // 3 % len(names)], 1, more // 2 % (roles + 1)))
         return [*pods, PodsOn("nowhere", 1)] if more % 7 == 0 else pods
 
     def _task(self, wish: Wish) -> Task:
         index = len(self.jobs)
+        rules = rules_of(wish.only if self._filters else (), wish.ports if self._mixes else ())
+        first = Role(wish.pods, float(wish.gpus), cpus_per_pod=wish.cpus, memory_per_pod=wish.memory, rules=rules)
+        others = [
+            Role(pods, gpus, cpus_per_pod=cpus, resources=wish.resources, rules=rules[: self._filters and 1])
+            for pods, gpus, cpus in wish.roles
+            if self._mixes and gpus < wish.gpus
+        ]
         task = Task(
             index,
             f"t{index:02}",
@@ -300,7 +320,12 @@ class World:
             self.now,
             cpus_per_pod=wish.cpus,
             memory_per_pod=wish.memory,
-            rules=(NodeRule(frozenset(wish.only), "zone"),) if self._filters and wish.only else (),
+            rules=rules,
+            mixed=(first, *others) if others else (),
+            resources=wish.resources if self._mixes else (),
+            topology_key=wish.topology if self._mixes else "",
+            urgency=wish.urgency if self._mixes else 0,
+            preempts=wish.preempts or not self._mixes,
             guarantee_hours=wish.hours,
             checkpoint_interval=wish.checkpoint,
         )
@@ -341,12 +366,13 @@ class World:
             return []
         name = busy[pick % len(busy)]
         spec = self.machines[name].spec
-        cpus, memory, pods = self._taken(name)
-        less = 1.0 + more % 4
+        taken = less(dict.fromkeys(limits(spec), 0.0), *self._held_on(name), sign=-1)
+        cpus, memory, pods = taken["cpus"], taken["memory"], taken["pods"]
+        fewer = 1.0 + more % 4
         if self._resources and more % 3 == 0 and cpus > 1:  # 0 would be no limit
-            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, cpus=max(cpus - less, 0.5)))]
+            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, cpus=max(cpus - fewer, 0.5)))]
         if self._resources and more % 3 == 0 and memory > 1:
-            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, memory=max(memory - less, 0.5)))]
+            return [NodeChange(NodeChangeKind.RESIZED, replace(spec, memory=max(memory - fewer, 0.5)))]
         if self._resources and more % 3 == 1 and pods > 1:
             return [NodeChange(NodeChangeKind.RESIZED, replace(spec, pods=int(pods) - 1))]
         return [NodeChange(NodeChangeKind.RESIZED, replace(spec, gpus=max(self._used(name) - 1 - more % 4, 1)))]
@@ -382,6 +408,7 @@ class World:
         doomed = self._take_in(told)
         self._places_are_as_they_were()
         self._note_plan(plan, other, doomed)
+        self._nodes_hold_what_has_not_left()
         self.look()
 
     def _take_in(self, told: Sequence[Any]) -> list[tuple[Hold, bool]]:
@@ -416,36 +443,43 @@ class World:
         """A run is over."""
         job = hold.job
         self.counts[status] += 1
-        if job.task.is_spot:
+        if job.task.is_spot and not hold.victims:
             length, seconds = self.now - hold.start, job.task.guarantee_seconds
             periods = max(ceil((length - 1e-6) / seconds), 1) if status == FINISHED else floor(length / seconds)
             self.kept[job.task.guarantee_hours] += periods
         job.status, job.hold = status, None
         hold.over = True
         self.past.append(hold)
-        if not hold.victims:
-            self.holds.remove(hold)
+        hold.victims = set()
+        self.holds.remove(hold)
 
     def _shrink(self, hold: Hold, pods: Sequence[PodsOn]) -> None:
-        """Pods have left: on each node those that were placed last."""
-        job = hold.job
-        left = {node: hold.pods(node) for node in hold.places}
-        for node, count, _ in pods:
-            if node in left:
-                left[node] = max(left[node] - count, 0)
+        """Pods of some roles have left: on each node those that were placed last. A role without pods is no more."""
+        job, roles = hold.job, hold.job.task.roles
+        left = {(node, role.number): hold.pods(node, role.number) for node in hold.places for role in roles}
+        for node, count, number in pods:
+            if (node, number) in left:
+                left[node, number] = max(left[node, number] - count, 0)
         if hold.over or not 0 < sum(left.values()) < job.task.pods:
             return
         self.counts["shrunk"] += 1
-        for node, stay in left.items():
+        stays = [sum(stay for (_, number), stay in left.items() if number == role.number) for role in roles]
+        numbers = [number for number, stay in enumerate(stays) if stay]
+        for node, before in hold.places.items():
             places = []
-            for many, slot in hold.places[node]:
-                here = min(stay, many)
-                stay -= here
+            for number, many, slot in before:
+                here = min(left[node, number], many)
+                left[node, number] -= here
                 if here:
-                    places.append((here, slot))
+                    places.append((numbers.index(number), here, slot))
             hold.places[node] = places
         hold.places = {node: places for node, places in hold.places.items() if places}
-        job.task = replace(job.task, pods=sum(left.values()))
+        if job.task.mixed:
+            self.counts["shrunk by a role"] += 1
+            job.task = replace(job.task, mixed=tuple(_smaller(roles[number], stays[number]) for number in numbers))
+        else:
+            job.task = replace(job.task, pods=stays[0])
+        hold.task = job.task
 
     def _requeue(self, hold: Hold, counts: bool) -> None:
         """A run was lost (`counts`) or did not come about."""
@@ -456,17 +490,14 @@ class World:
             hold.job.since = self.now
 
     def _leave(self, victim: Hold) -> None:
-        """A victim has gone; whoever takes its place begins when it was the last one."""
+        """A victim has gone; those that wait for it begin when it was the last one."""
         victim.leaving = False
         self.holds.remove(victim)
         for taker in [hold for hold in self.holds if victim in hold.victims]:
             taker.victims.remove(victim)
             if not taker.victims:
                 taker.start = self.now
-                if taker.over:
-                    self.holds.remove(taker)
-                else:
-                    self.counts["began late"] += 1
+                self.counts["began late"] += 1
 
     def _change(self, changes: Sequence[NodeChange]) -> list[tuple[Hold, bool]]:
         doomed: set[str] = set()
@@ -487,13 +518,15 @@ class World:
                 machine.cordoned = kind is NodeChangeKind.CORDONED
             else:
                 machine.spec = spec
+                self._resized.add(spec.name)
         lost = []
         for hold in list(self.holds):
             if hold.places.keys() & doomed and not hold.over:
-                lost.append((hold, not hold.victims))
-                self._requeue(hold, counts=not hold.victims)
+                began = not hold.victims
+                lost.append((hold, began))
+                self._requeue(hold, counts=began)
         for hold in self.holds:
-            if hold.over:
+            if hold.leaving:
                 hold.places = {node: places for node, places in hold.places.items() if node not in doomed}
         return lost
 
@@ -502,11 +535,16 @@ class World:
         assert {id(lost.run): lost.began for lost in plan.lost} == {id(hold.run): began for hold, began in doomed}
         assert len(plan.lost) == len(doomed)
         by: dict[str, set[Hold]] = defaultdict(set)
+        for hold in [hold for hold in self._going() if not hold.run.alive and hold.victims]:
+            assert hold.job.task.is_spot, f"{hold.run} has not begun and is given back"
+            self._requeue(hold, counts=False)
+            self.counts["given back"] += 1
         for eviction in plan.evictions:
             job = self.jobs[eviction.run.task.index]
             hold = job.hold
             assert hold is not None, f"{eviction.run} does not run and is evicted"
             assert hold.run is eviction.run
+            assert not hold.victims, f"{eviction.run} has not begun and is evicted"
             assert eviction.keeps_progress == self._leases, "only leases end, and only they end softly"
             assert self._leases or job.task.is_spot, f"HP task {job.task.name} is evicted"
             self._requeue(hold, counts=True)
@@ -530,23 +568,42 @@ class World:
         assert job.status == WAITING, f"{task.name} is {job.status} and starts"
         assert run.number == job.number, f"{task.name}: run {run.number} instead of {job.number}"
         assert run.since == job.since, f"{task.name} waits since {job.since}, not {run.since}"
-        waits = bool(victims) and self.parameters.grace_period > 0
-        assert run.start == self.now + (self.parameters.grace_period if waits else 0)
-        hold = Hold(job, run, twin, run.number, run.start, where(run.places), victims if waits else set())
+        grace = self.parameters.grace_period
+        hold = Hold(job, job.task, run, twin, run.number, run.start, where(run.places))
+        if grace and not self._leases:
+            hold.victims = victims | self._waits_for(run)
+        if victims:
+            assert task.preempts, f"{task.name} never preempts"
+            assert run.start == self.now + grace
+        assert run.start == self.now or hold.victims, f"{task.name} waits for nobody"
+        assert all(hold.places.keys() & where(each.run.places).keys() or each in victims for each in hold.victims)
         job.status, job.hold = RUNNING, hold
         self.holds.append(hold)
-        self.counts["planned" if waits else "started"] += 1
-        assert sum(hold.pods(node) for node in hold.places) == task.pods, f"{task.name}: a gang starts in part"
+        self.counts["planned" if hold.victims else "started"] += 1
+        self.counts["mixed"] += bool(task.mixed)
+        pods = Counter[int]()
+        for places in hold.places.values():
+            for number, count, _ in places:
+                pods[number] += count
+        assert pods == {role.number: role.pods for role in task.roles}, f"{task.name}: a gang starts in part"
+        domains = {self.machines[node].spec.label(task.topology_key) for node in hold.places if node in self.machines}
+        assert not task.topology_key or (len(domains) == 1 and domains != {""}), f"{task.name} starts in {domains}"
         for node in hold.places:
             machine = self.machines.get(node)
             assert machine is not None, f"{task.name} starts on {node}, which is gone"
             assert not machine.cordoned, f"{task.name} starts on {node}, which is cordoned"
             assert not machine.failed, f"{task.name} starts on {node}, which has failed"
-            assert admits(machine.spec, task), f"{task.name} starts on {node}, which it may not use"
             assert not self._closed(machine), f"{task.name} starts on {node}, which is overfull"
-            for pods, slot in hold.places[node]:
-                assert (slot >= 0) == bool(task.share), task.name
-                assert pods == 1 or not task.share, f"{task.name}: {pods} pods on one part of a GPU"
+            for role, count, slot in hold.pods_of_roles(node):
+                assert admits(machine.spec, role), f"{task.name} starts on {node}, which it may not use"
+                assert (slot >= 0) == bool(role.share), task.name
+                assert count == 1 or not role.share, f"{task.name}: {count} pods on one part of a GPU"
+
+    def _waits_for(self, run: Run) -> set[Hold]:
+        """The leaving runs that a start waits for, as the scheduler has it: `_nodes_hold_what_...` checks them."""
+        leaving = self.scheduler.pools[run.task.gpu_model].state.leaving
+        those = {(other.task.index, other.number) for other, left in leaving.items() if run in left.takers}
+        return {hold for hold in self.holds if hold.leaving and (hold.job.task.index, hold.number) in those}
 
     # -- what must be so after every instant -------------------------------------------------------
 
@@ -593,14 +650,30 @@ class World:
                 assert where(hold.run.places) == hold.places, f"{hold.run} was moved"
 
     def _load(self, node: str, *, by_spot: bool = True) -> tuple[int, Counter[int]]:
-        """GPUs in use by runs that go on, or that others have not made room for yet, and what of divided ones is."""
+        """GPUs in use by runs that go on or have not begun, and what of divided ones is."""
         used, load = 0, Counter[int]()
         for hold in self.holds:
             if not hold.leaving and (by_spot or not hold.job.task.is_spot):
                 used += hold.whole(node)
-                for slot in hold.divided(node):
-                    load[slot] += hold.job.task.share
+                for role, _, slot in hold.pods_of_roles(node):
+                    if slot >= 0:
+                        load[slot] += role.share
         return used + len(load), load
+
+    def _nodes_hold_what_has_not_left(self) -> None:
+        """What has begun on a node and what is leaving it do not hold more than it has, nor a port twice."""
+        for name, machine in self.machines.items():
+            if name in self._resized:
+                continue
+            there = [hold for hold in self.holds if name in hold.places and (hold.leaving or not hold.victims)]
+            whole = sum(hold.whole(name) for hold in there)
+            assert whole <= machine.spec.gpus, f"{name} holds {whole} GPUs: {[hold.run for hold in there]}"
+            pods = [(role, count) for hold in there for role, count, _ in hold.pods_of_roles(name)]
+            free = less(limits(machine.spec), *pods)
+            assert all(left >= -SLACK for left in free.values()), f"{name}: {free}"
+            taken = Counter(port for role, count in pods for port in ports(role) for _ in range(count))
+            assert max(taken.values(), default=0) <= 1, f"{name}: {taken}"
+            self.counts["ports"] += bool(taken)
 
     def _used(self, node: str) -> int:
         return self._load(node)[0]
@@ -616,27 +689,21 @@ class World:
                 assert here.idle - here.surplus == left, f"{node}: {here.idle} idle, {left} are left"
                 self.counts["overfull"] += here.overfull
 
-    def _taken(self, node: str, *, by_spot: bool = True) -> tuple[float, float, float]:
-        """CPUs, GiB of memory and pods that are held on a node."""
-        held = [0.0, 0.0, 0.0]
-        for hold in self.holds:
-            if not hold.leaving and node in hold.places and (by_spot or not hold.job.task.is_spot):
-                each = asked(hold.job.task)
-                held = [before + hold.pods(node) * more for before, more in zip(held, each, strict=True)]
-        return held[0], held[1], held[2]
+    def _held_on(self, node: str, *, by_spot: bool = True) -> list[tuple[Role, int]]:
+        """Roles and pods of what is held on a node."""
+        return [
+            (role, pods)
+            for hold in self.holds
+            if not hold.leaving and (by_spot or not hold.job.task.is_spot)
+            for role, pods, _ in hold.pods_of_roles(node)
+        ]
 
     def _closed(self, machine: Machine) -> bool:
         """Whether the node takes no pods: it is down, cordoned, or holds more than it has since it got smaller."""
         spec = machine.spec
         if machine.cordoned or machine.failed or self._used(spec.name) > spec.gpus:
             return True
-        return any(left < -SLACK for left in self._free(spec))
-
-    def _free(self, spec: NodeSpec, *, without_spot: bool = False) -> tuple[float, float, float]:
-        """CPUs, GiB of memory and pods that are free on a node (if every spot run went)."""
-        cpus, memory, pods = self._taken(spec.name, by_spot=not without_spot)
-        most = limits(spec)
-        return most[0] - cpus, most[1] - memory, most[2] - pods
+        return any(left < -SLACK for left in less(limits(spec), *self._held_on(spec.name)).values())
 
     def _guarantees_are_counted(self) -> None:
         """What was lost, cancelled or never began is no eviction and no kept guarantee."""
@@ -644,8 +711,8 @@ class World:
             evicted = sum(count for each, count in self.evicted.items() if each >= hours)
             kept = sum(count for each, count in self.kept.items() if each >= hours)
             for hold in self._going():
-                task = hold.job.task
-                if task.is_spot and task.guarantee_hours >= hours:
+                task = hold.task
+                if task.is_spot and not hold.victims and task.guarantee_hours >= hours:
                     kept += floor((self.now - hold.start) / task.guarantee_seconds)
             counts = [pool.state.ledger.counts(hours * 3600, self.now) for pool in self.scheduler.pools.values()]
             assert (sum(c.evicted for c in counts), sum(c.periods for c in counts)) == (evicted, kept), f"{hours} h"
@@ -654,23 +721,20 @@ class World:
         """No waiting HP task fits on idle cards and cards of spot tasks; where order is strict, no first one."""
         waiting = [job.task for job in self.jobs.values() if job.status == WAITING and not job.task.is_spot]
         if self.name == "yarn-cs":
-            waiting = list({task.gpu_model: task for task in reversed(waiting)}.values())
+            waiting.sort(key=lambda task: (task.urgency, -task.index))
+            waiting = list({task.gpu_model: task for task in waiting}.values())
+        if not waiting:
+            return
+        rooms = []
+        for name, machine in self.machines.items():
+            spec, (used, load) = machine.spec, self._load(name, by_spot=False)
+            if not machine.cordoned and not machine.failed and used <= spec.gpus:
+                pods = self._held_on(name, by_spot=False)
+                gpus = [CARD] * (spec.gpus - used) + [CARD - share for share in load.values()]
+                taken = {port for role, _ in pods for port in ports(role)}
+                rooms.append(Room(spec, gpus, less(limits(spec), *pods), taken))
         for task in waiting:
-            slots = 0.0
-            for name, machine in self.machines.items():
-                spec = machine.spec
-                if machine.cordoned or machine.failed or not admits(spec, task):
-                    continue
-                used, load = self._load(name, by_spot=False)
-                left, here = spec.gpus - used, 0.0
-                if left >= 0 and task.cards:
-                    here = left // task.cards
-                elif left >= 0:
-                    rooms = [CARD] * left + [CARD - share for share in load.values()]
-                    here = sum(room // task.share for room in rooms)
-                free = self._free(spec, without_spot=True)
-                slots += 0 if min(free) < -SLACK else min(here, pods_inside(task, free))
-            assert slots < task.pods, f"{task.name} waits in vain at {self.now}"
+            assert not task.preempts or not surely_fits(task, rooms), f"{task.name} waits in vain at {self.now}"
 
     # -- restarts, and the end ---------------------------------------------------------------------
 
@@ -680,21 +744,12 @@ class World:
         fresh = self.build()
         assert load_state(fresh, self._file, name=self.name).time == self.now
         runs, leaving = {}, {}
-        vacating: dict[tuple[int, int], list[Run]] = {}
         for pool in fresh.pools.values():
             runs.update(pool.state.runs)
             leaving.update({(run.task.index, run.number): run for run in pool.state.leaving})
-            for run in pool.state.vacating:
-                vacating.setdefault((run.task.index, run.number), []).append(run)
         for hold in self.holds:
-            if hold.leaving:
-                hold.run = leaving[hold.job.task.index, hold.number]
-            elif not hold.over:
-                hold.run = runs[hold.job.task.index]
-            else:
-                # In order of time, both.
-                hold.run = vacating[hold.job.task.index, hold.number].pop(0)
-        assert not any(vacating.values())
+            number = hold.job.task.index
+            hold.run = leaving[number, hold.number] if hold.leaving else runs[number]
         self.scheduler = fresh
         self.counts["restarted"] += 1
         self.look()
@@ -709,7 +764,12 @@ class World:
             changes += [NodeChange(NodeChangeKind.CORDONED, machine.spec)] * machine.cordoned
             changes += [NodeChange(NodeChangeKind.FAILED, machine.spec)] * machine.failed
         found = [
-            FoundRun(hold.job.task, [PodsOn(node, hold.pods(node)) for node in hold.places], hold.start, hold.number)
+            FoundRun(
+                hold.job.task,
+                [PodsOn(node, pods, number) for node, places in hold.places.items() for number, pods, _ in places],
+                hold.start,
+                hold.number,
+            )
             for hold in self._going()
         ]
         waiting = [Submitted(job.task) for job in self.jobs.values() if job.status == WAITING]
@@ -717,6 +777,7 @@ class World:
         assert not plan.lost
         runs = {index: run for pool in fresh.pools.values() for index, run in pool.state.runs.items()}
         evicted = {eviction.run.task.index for eviction in plan.evictions}
+        evicted |= {hold.job.task.index for hold in self._going() if hold.start > self.now}
         for hold in self._going():
             index = hold.job.task.index
             if index not in evicted:
@@ -765,13 +826,19 @@ class World:
 
     def fits_when_empty(self, task: Task) -> bool:
         """Whether all its pods fit on the empty nodes of its model."""
-        slots = 0.0
-        for machine in self.machines.values():
-            spec = machine.spec
-            if admits(spec, task):
-                here = spec.gpus // task.cards if task.cards else spec.gpus * (CARD // task.share)
-                slots += min(here, pods_inside(task, limits(spec)))
-        return slots >= task.pods
+        return surely_fits(task, [Room.empty(machine.spec) for machine in self.machines.values()])
+
+
+def _smaller(role: Role, pods: int) -> Role:
+    """The role with another number of pods."""
+    return Role(
+        pods,
+        role.gpus_per_pod,
+        cpus_per_pod=role.cpus_per_pod,
+        memory_per_pod=role.memory_per_pod,
+        resources=role.resources,
+        rules=role.rules,
+    )
 
 
 def _event(kind: type, who: Any, *, twin: bool) -> Event:
@@ -792,7 +859,7 @@ def queued(policy: Any) -> list[int]:
     found: list[int] = []
     for queue in policy._queues:
         if hasattr(queue, "_heap"):
-            found += [entry[0] for entry in queue._heap]
+            found += [task.index for _, task in queue._heap]
         else:
             lanes: list[Any] = []
             for lane in queue._lanes.values():

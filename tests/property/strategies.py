@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from builders import Draft, workload
-from gfs import NodeSpec, Priority, Workload
-from promises import CARD, admits, limits, pods_inside
+from builders import Draft, rules_of, workload
+from gfs import NodeSpec, Priority, Role, Workload
+from promises import Room, surely_fits
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -31,13 +31,18 @@ class Case:
         lines = [f"parameters: {self.parameters}"]
         lines += [
             f"node {n.name}: {n.gpus} x {n.gpu_model}, {n.cpus:g} CPUs, {n.memory:g} GiB, {n.pods} pods {n.group}"
+            f" {n.resources or ''} {n.labels or ''}"
             for n in self.work.nodes
         ]
         lines += [
-            f"{t.priority.label} {t.name}: {t.pods} x {t.gpus_per_pod} {t.gpu_model} at {t.submit_time}"
-            f" for {self.work.durations[t.index]}"
-            f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval}"
-            f" {t.cpus_per_pod:g} CPUs {t.memory_per_pod:g} GiB {' '.join(rule.words for rule in t.rules)}"
+            f"{t.priority.label} {t.name}: {t.gpu_model} at {t.submit_time} for {self.work.durations[t.index]}"
+            f" H={t.guarantee_hours} checkpoint={t.checkpoint_interval} urgency={t.urgency}"
+            f" {t.topology_key and 'one ' + t.topology_key} {'' if t.preempts else 'never preempts'}: "
+            + " + ".join(
+                f"{r.pods} x {r.gpus_per_pod} with {r.cpus_per_pod:g} CPUs {r.memory_per_pod:g} GiB"
+                f" {r.resources or ''} {' '.join(map(str, r.rules))}"
+                for r in t.roles
+            )
             for t in self.work.tasks
         ]
         return "\n".join(lines)
@@ -51,34 +56,70 @@ ASKS = (NOTHING, (0.5, 0.0), (1.0, 4.0), (1.7, 0.0), (2.0, 8.0), (3.0, 0.0), (3.
 """CPUs and GiB of memory for each GPU of a pod; a fraction of a GPU asks as much as a whole one."""
 LIMITS = ((0.0, 0.0, 0), (1.0, 0.0, 0), (1.7, 0.0, 0), (2.0, 6.0, 0), (2.0, 0.0, 3), (3.0, 12.0, 0), (0.0, 6.0, 2))
 """CPUs and GiB of memory for each GPU of a node, and its most pods; 0: not stated."""
+PORTS, RDMA = (("TCP/80",), ("TCP/443",), ("TCP/80", "TCP/443")), (("rdma/ib", 1.0),)
+RESOURCES = ((), (), *((("rdma/ib", amount),) for amount in (0.0, 1.0, 4.0)))
+LABELS = ((), *((("rack", rack),) for rack in ("r1", "r1", "r2")))
 FILTERS: tuple[tuple[str, ...], ...] = (*[()] * 3, ("a",), ("b",), ("a", "b"))
-
-
-def slots(machines: list[NodeSpec], draft: Draft) -> int:
-    """Returns how many pods of the task the empty nodes hold."""
-    task, total = draft.task(), 0.0
-    for node in machines:
-        if admits(node, task):
-            here = node.gpus // task.cards if task.cards else node.gpus * (CARD // task.share)
-            total += min(here, pods_inside(task, limits(node)))
-    return int(total)
 
 
 def fitting(draft: Draft, machines: list[NodeSpec]) -> Draft:
     """Returns the task with as many of its pods as the empty nodes hold; it asks for less if they hold none."""
     half = replace(draft, cpus=draft.cpus / 2, memory=draft.memory / 2)
     modest = replace(draft, cpus=0.0, memory=0.0, only=())
-    options = ((each, slots(machines, each)) for each in (draft, half, replace(half, only=()), modest))
+    rooms = [Room.empty(node) for node in machines]
+    options = (
+        (each, sum(room.pods(each.task()) for room in rooms)) for each in (draft, half, replace(half, only=()), modest)
+    )
     fits, held = next(option for option in options if option[1])
-    return replace(fits, pods=min(fits.pods, held))
+    return replace(fits, pods=int(min(fits.pods, held)))
+
+
+@st.composite
+def mixed(draw: st.DrawFn, plain: Draft, machines: list[NodeSpec]) -> Draft:
+    """The task, perhaps with more that it asks for: roles, a further resource, a port, one domain, a priority."""
+    extra = {"urgency": draw(among(0, 0, 1, -2)), "preempts": draw(among(True, True, True, False))}
+    plain = replace(plain, **extra)
+    more = {
+        "topology": draw(among("", "", "rack")),
+        "ports": draw(among((), (), *PORTS)),
+        "resources": draw(among((), RDMA)),
+    }
+    kinds = [(plain.gpus, plain.pods, plain.cpus, plain.memory)]
+    if draw(among(True, True, False)):
+        others = {(0, 1, 2.0, 4.0), (0, 2, 1.0, 0.0), (0.5, 1, 1.0, 0.0), (1, 1, 1.0, 0.0), (2, 2, 0.0, 8.0)}
+        others = sorted(kind for kind in others if kind[0] < plain.gpus)
+        kinds += {kind[0]: kind for kind in draw(st.lists(st.sampled_from(others), max_size=2))}.values()
+    if len(kinds) > 1:
+        asking = draw(st.integers(0, 2 * len(kinds)))  # which of the roles asks for the resource and the port
+        roles = tuple(
+            Role(
+                pods,
+                gpus,
+                cpus_per_pod=cpus,
+                memory_per_pod=memory,
+                resources=more["resources"] if number == asking else (),
+                rules=rules_of(plain.only, more["ports"] if number in (asking, asking - 1) else ()),
+            )
+            for number, (gpus, pods, cpus, memory) in enumerate(kinds)
+        )
+        options = [replace(plain, roles=roles, topology=topology) for topology in dict.fromkeys((more["topology"], ""))]
+    else:
+        options = [
+            replace(plain, **more),
+            replace(plain, topology=more["topology"]),
+            replace(plain, ports=more["ports"]),
+        ]
+    rooms = [Room.empty(node) for node in machines]
+    return next((each for each in options if surely_fits(each.task(), rooms)), plain)
 
 
 @st.composite
 def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload:
     """1-8 nodes of mixed sizes in one or two pools, and tasks whose instants often coincide.
 
-    Nodes and tasks state CPUs, memory and pods. Half of the workloads have node filters.
+    Nodes and tasks state CPUs, memory and pods. Half of the workloads have node filters, a third have mixed tasks.
     """
+    mixes = draw(among(True, False, False))
     names = ["A100", "T4"][: draw(st.integers(1, models))]
     groups, filters = draw(among((("",), ((),)), (("a", "b"), FILTERS)))
     machines: list[NodeSpec] = []
@@ -86,7 +127,8 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
         for i, size in enumerate(draw(st.lists(among(1, 2, 4, 8), min_size=1, max_size=8 // len(names)))):
             cpus, memory, pods = draw(among(*LIMITS))
             most = (size * cpus, size * memory, pods)
-            machines.append(NodeSpec(0, f"{model.lower()}-{i}", model, size, *most, draw(among(*groups))))
+            rest = (draw(among(*RESOURCES)), draw(among(*LABELS))) if mixes else ()
+            machines.append(NodeSpec(0, f"{model.lower()}-{i}", model, size, *most, draw(among(*groups)), *rest))
     # Few distinct instants, some on a tick, some where a grace period or an overhead of others ends.
     instants = draw(st.lists(among(0, 0.5, 30, 40, 60, 70, 300, 330, 600, 901, 1800, 3600), min_size=1, max_size=5))
     drafts = []
@@ -112,7 +154,8 @@ def workloads(draw: st.DrawFn, max_tasks: int = 40, models: int = 2) -> Workload
                 "at": draw(among(*instants)),
                 "lasting": draw(among(0, 10, 100, 299.75, 900)),
             }
-        drafts.append(fitting(Draft(f"t{number:02}", gpus=gpus, pods=pods, model=model, **asks, **wishes), machines))
+        draft = fitting(Draft(f"t{number:02}", gpus=gpus, pods=pods, model=model, **asks, **wishes), machines)
+        drafts.append(draw(mixed(draft, machines)) if mixes else draft)
     return workload(machines, drafts)
 
 

@@ -70,7 +70,8 @@ def test_keeps_every_promise_of_the_log(scheduler: str, case: Case) -> None:
     audit.gangs_start_and_stop_together()
     audit.pods_get_what_they_asked_for()
     audit.no_card_is_over_committed()
-    audit.no_node_is_over_committed()
+    audit.no_node_is_over_committed(0.0 if scheduler in LEASES else case.parameters["grace_period"])
+    audit.higher_priority_first(case.parameters["grace_period"])
     if case.parameters["quota"] == "fixed":
         audit.spot_stays_inside(case.parameters["quota_share"])
     if scheduler in LEASES:
@@ -80,7 +81,9 @@ def test_keeps_every_promise_of_the_log(scheduler: str, case: Case) -> None:
     else:
         audit.hp_is_never_evicted()
         audit.work_is_conserved(on_grace=case.parameters["checkpoint_on_grace"])
-        audit.no_hp_waits_in_vain(decided_early(result), only_heads=scheduler in ORDER_IS_STRICT)
+        decided, grace = decided_early(result), case.parameters["grace_period"]
+        assert all(audit.tasks[name].preempts for name in decided)
+        audit.no_hp_waits_in_vain(decided, scheduler in ORDER_IS_STRICT, grace)
 
 
 @every_scheduler
@@ -143,10 +146,13 @@ def test_only_differences_of_time_matter(scheduler: str, case: Case, shift: floa
 @settings(max_examples=max(EXAMPLES // 4, 1))
 @given(case=cases(max_tasks=20))
 def test_a_workload_that_fits_at_once_never_waits(scheduler: str, case: Case) -> None:
-    # At most 20 tasks x 5 pods of at most 8 GPUs, 24 CPUs and 96 GiB: 100 nodes of 8 GPUs per model and group hold them
-    # all at once.
-    kinds = [kind for kind in dict.fromkeys((n.gpu_model, n.group) for n in case.work.nodes) for _ in range(100)]
-    nodes = (NodeSpec(i, f"x{i}", model, 8, 1e3, 1e4, 100, group) for i, (model, group) in enumerate(kinds))
+    # At most 20 tasks x 9 pods, 5 of them of at most 8 GPUs, 24 CPUs and 96 GiB, 4 of 2: 150 nodes of 8 GPUs per model,
+    # group and rack hold them all at once.
+    kinds = dict.fromkeys((n.gpu_model, n.group, n.labels) for n in case.work.nodes)
+    nodes = (
+        NodeSpec(i, f"x{i}", model, 8, 1e3, 1e4, 100, group, (), labels)
+        for i, (model, group, labels) in enumerate(kind for kind in kinds for _ in range(150))
+    )
     roomy = replace(case.work, nodes=tuple(nodes))
     rows = list(rows_of(run(replace(case, work=roomy), scheduler, quota="none").events.to_pydict()))
     submitted = {task.name: task.submit_time for task in roomy.tasks}

@@ -55,19 +55,23 @@ class Tale:
     numbers: dict[str, Any]
     filters: bool
     """Whether the node filters of tasks hold."""
+    mixes: bool
+    """Whether tasks have more roles, ports, topology keys and priorities."""
     instants: list[Instant]
 
     def __repr__(self) -> str:
         nodes = [
             f"{node.name}: {node.gpus} x {node.gpu_model}, {node.cpus:g} CPUs, {node.memory:g} GiB, {node.pods} pods,"
-            f" group {node.group}"
+            f" group {node.group} {node.resources} {node.labels}"
             for node in self.nodes
         ]
-        return "\n".join([f"{self.numbers}, filters: {self.filters}", *nodes, *map(str, self.instants)])
+        return "\n".join(
+            [f"{self.numbers}, filters: {self.filters}, mixed: {self.mixes}", *nodes, *map(str, self.instants)]
+        )
 
     def cluster(self, scheduler: str, file: Path, **more: Any) -> World:
         parameters = Parameters(solver_seconds=60.0, **{**self.numbers, **more})
-        return World(scheduler, self.nodes, parameters, file, filters=self.filters)
+        return World(scheduler, self.nodes, parameters, file, filters=self.filters, mixes=self.mixes)
 
 
 @st.composite
@@ -85,6 +89,12 @@ def submits(draw: st.DrawFn) -> Move:
             cpus=draw(among(0.0, 0.0, 2.0, 8.0)),
             memory=draw(among(0.0, 0.0, 8.0, 24.0)),
             only=draw(among((), (), ("a",), ("b",), ("a", "b"))),
+            roles=draw(among((), (), ((1, 0.0, 2.0),), ((2, 0.0, 1.0), (2, 1.0, 2.0)), ((1, 2.0, 0.0), (3, 0.5, 1.0)))),
+            ports=draw(among((), (), ("TCP/80",), ("TCP/80", "TCP/443"))),
+            resources=draw(among((), (("rdma/ib", 1.0),))),
+            topology=draw(among("", "", "rack")),
+            urgency=draw(among(0, 0, 1, -1)),
+            preempts=draw(among(True, True, True, False)),
         ),
     )
 
@@ -106,9 +116,13 @@ def tales(draw: st.DrawFn) -> Tale:
         st.sampled_from([0.0, 0.0, 24.0, 48.0]),
         st.sampled_from([0, 0, 0, 3]),
         st.sampled_from(["a", "b"]),
+        st.sampled_from([(), (), (("rdma/ib", 0.0),), (("rdma/ib", 2.0),)]),
+        st.sampled_from([(), (("rack", "r1"),), (("rack", "r1"),), (("rack", "r2"),)]),
     )
+    mixes = draw(among(False, False, True))
+    drawn = [kind if mixes else kind[:-2] for kind in draw(st.lists(kinds, max_size=5))]
     return Tale(
-        [NodeSpec(i, f"n{i}", *kind) for i, kind in enumerate(draw(st.lists(kinds, max_size=5)))],
+        [NodeSpec(i, f"n{i}", *kind) for i, kind in enumerate(drawn)],
         {
             "quota": draw(among("none", "none", "fixed", "weekly-peak")),
             "quota_share": draw(among(0.5, 1.0)),
@@ -118,6 +132,7 @@ def tales(draw: st.DrawFn) -> Tale:
             "resources": draw(among("off", "on")),
         },
         draw(st.booleans()),
+        mixes,
         [opening, *(Instant(*drawn) for drawn in draw(st.lists(rest, min_size=5, max_size=16)))],
     )
 
@@ -155,7 +170,7 @@ def test_a_scheduler_without_a_memory_takes_over_what_runs(scheduler: str, file:
 
 @pytest.mark.parametrize("scheduler", sorted(set(SCHEDULERS) - {"chronus"}))
 def test_a_driver_can_tell_who_has_not_left_the_cards_of_a_start(scheduler: str) -> None:
-    """A spot task of two nodes is evicted for one node; another HP task is given the rest before it has left."""
+    """A spot task of two nodes is evicted for one node; another HP task gets the rest and begins when it has left."""
     nodes = [NodeSpec(i, f"n{i}", "A100", 4) for i in range(2)]
     cluster = build_scheduler(scheduler, nodes, Parameters(quota="none"), period=7200.0)
     state = cluster.pools["A100"].state
@@ -171,10 +186,12 @@ def test_a_driver_can_tell_who_has_not_left_the_cards_of_a_start(scheduler: str)
     (start,) = cluster.handle(105.0, [Submitted(small)]).starts
     assert start.task is small
     assert start.nodes != taker.nodes, "it was given the other node of the victim"
-    assert state.leaving == {victim: taker}
+    assert state.leaving[victim].takers == [taker, start]
+    assert (taker.start, start.start) == (130.0, 130.0)
     assert set(victim.nodes) == {*start.nodes, *taker.nodes}, "it is still on the nodes of both"
     cluster.handle(131.0, [EvictionDone(victim)])
     assert state.leaving == {}
+    assert (taker.start, start.start) == (131.0, 131.0)
 
 
 @pytest.mark.parametrize("scheduler", ["gfs"])
@@ -199,6 +216,10 @@ def test_all_of_it_comes_to_pass(scheduler: str, file: Path) -> None:
         "failed",
         "restarted",
         "shrunk",
+        "shrunk by a role",
+        "mixed",
+        "ports",
+        "given back",
         "overfull",
     }
     expected |= {kind.value for kind in NodeChangeKind} | {"evicted"}

@@ -31,6 +31,7 @@ import numpy as np
 
 from gfs.core.node import Node
 from gfs.domain.node import NodeSpec
+from gfs.domain.task import Role
 from gfs.gc_paused import gc_paused
 
 OURS = ("gfs.core", "gfs.domain", "gfs.forecasting", "gfs.live.translate", "gfs.policies", "gfs.quota")
@@ -95,6 +96,13 @@ def _node(spec: NodeSpec, cordoned: bool, failed: bool) -> Node:
     return node
 
 
+def _role(**facts: Any) -> Role:
+    role = Role.__new__(Role)
+    for name, value in facts.items():
+        setattr(role, name, value)
+    return role
+
+
 def _array(dtype: str, shape: tuple[int, ...], order: Any, data: bytes) -> Any:
     return np.frombuffer(data, np.dtype(dtype)).reshape(shape, order=order).copy(order)[()]
 
@@ -113,6 +121,12 @@ def _booster(model: str) -> Any:
 ARRAY = "numpy:ndarray"
 SPECIAL = {
     "gfs.core.node:Node": _Form.of(_node, lambda node: (node.spec, node.cordoned, node.failed)),
+    "gfs.domain.task:Role": _Form(
+        {name: name for name in Role.__slots__},
+        frozenset(Role.__slots__),
+        _role,
+        lambda role: [getattr(role, name) for name in Role.__slots__],
+    ),
     ARRAY: _Form.of(_array, _array_parts),
     "lightgbm.basic:Booster": _Form.of(_booster, lambda booster: (booster.model_to_string(),)),
 }

@@ -28,7 +28,7 @@ from gfs.domain.workload import Workload
 from gfs.entry_points import Offer, the_offer
 from gfs.forecasting.online import PoolForecasters, Stopwatch
 from gfs.forecasting.perfect import PERFECT, FutureDemand
-from gfs.policies.domains import domains_of
+from gfs.policies.domains import options_of
 from gfs.policies.gfs.reservation import ReservationCost
 from gfs.policies.placement import Chooser, best_fit
 
@@ -289,7 +289,7 @@ def _why_never(pool: Pool, task: Task) -> str:
     """Returns what the task asks for and an empty pool does not have, up to an open bracket; nothing if it may do."""
     if not task.topology_key:
         return _lacking(pool, task.roles)
-    lacking = [_lacking(pool, domain.roles, f" in {domain.value}") for domain in domains_of(pool, task)]
+    lacking = [_lacking(pool, roles, f" in {value}") for value, roles in options_of(pool, task).items()]
     if not lacking:
         return f"nodes with the label {task.topology_key}, of which there are none ("
     return lacking[0] if all(lacking) else ""

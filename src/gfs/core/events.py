@@ -46,7 +46,7 @@ class PodsOn(NamedTuple):
     node: str
     pods: int
     role: int = 0
-    """Number of the role; a task of equal pods has only role 0."""
+    """Number of the role in the run's task as it is now; a task of equal pods has only role 0."""
 
 
 class Shrunk(Struct, frozen=True, eq=False, gc=False):

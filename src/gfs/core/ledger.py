@@ -7,12 +7,11 @@ period has neither kept nor broken it.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil, floor, inf
-from operator import add, itemgetter
+from operator import add
 from typing import NamedTuple
 
 from gfs.core.run import Run
@@ -69,11 +68,7 @@ class GuaranteeLedger:
         if due is None:
             due = self._due[seconds] = deque()
             self._by_guarantee.setdefault(seconds, [0] * 5)
-        end = (run.start + seconds, run)
-        if due and due[-1][0] > end[0]:  # that one waits for its places to be left
-            insort(due, end, key=itemgetter(0))
-        else:
-            due.append(end)
+        due.append((run.start + seconds, run))
 
     def adopted(self, runs: Iterable[Run], now: float) -> None:
         """Spot runs that nobody here started: what they had completed by now was not seen and does not count."""

@@ -144,14 +144,16 @@ class Node:
         idle, room = (self.hp_free, self.hp_room) if without_spot else (self.idle, self.room)
         if role.cards:
             return idle >= role.cards
-        return idle > 0 or room >= role.share if role.share else not self.closed
+        if role.share:
+            return idle > 0 or room >= role.share
+        return not (self.closed or (self.hp_surplus if without_spot else self.surplus))
 
     def pods_by_gpus(self, role: Role, *, without_spot: bool = False) -> int:
         """Returns how many pods of the role find GPUs here (if every spot task went)."""
         if role.cards:
             return (self.hp_free if without_spot else self.idle) // role.cards
         if not role.share:
-            return 0 if self.closed else MOST_PODS
+            return MOST_PODS if self.has_gpus(role, without_spot=without_spot) else 0
         if without_spot:
             whole, parts = self.hp_free, [MICRO - hp for hp, _ in self.parts() if hp]
         else:

@@ -167,7 +167,7 @@ class Pool:
         if role.cards:
             return self.hp_slots(role.cards) if without_spot else self.idle_slots(role.cards)
         if not role.share:
-            return sum(MOST_PODS for node in self.nodes if not node.closed)
+            return sum(node.pods_by_gpus(role, without_spot=without_spot) for node in self.nodes)
         whole = self.hp_slots(1) if without_spot else self.idle
         divided = sum(node.pods_by_gpus(role, without_spot=without_spot) for node in self.divided)
         undivided = whole - sum(node.hp_free if without_spot else node.idle for node in self.divided)
@@ -353,12 +353,7 @@ class Pool:
         """Undoes `register_spot`."""
         for node, *_ in run.places:
             node.spot.pop(run, None)
-        hours = run.task.guarantee_hours
-        left = self.spot_in_use[hours] - run.task.micro
-        if left:
-            self.spot_in_use[hours] = left
-        else:
-            del self.spot_in_use[hours]
+        self._count_spot(run.task, -1)
         for tell in self.listeners.spot_released:
             tell(run)
 
@@ -390,8 +385,15 @@ class Pool:
         for node, role, pods, slot in run.places:
             if not node.closed:
                 node.spot[run] = node.spot.get(run, 0) + (pods * role.cards if slot < 0 else 0)
+        self._count_spot(task, 1)
+
+    def _count_spot(self, task: Task, sign: int) -> None:
         hours = task.guarantee_hours
-        self.spot_in_use[hours] = self.spot_in_use.get(hours, 0) + task.micro
+        held = self.spot_in_use.get(hours, 0) + sign * task.micro
+        if held:
+            self.spot_in_use[hours] = held
+        else:
+            self.spot_in_use.pop(hours, None)
 
 
 def _words(name: str) -> str:

@@ -46,6 +46,7 @@ class NoRoom(NamedTuple):
     def text(self) -> str:
         """How many GPUs are idle, how many pods would fit, and what keeps the others out."""
         need = format_gpus(self.gpus_per_pod)
+        pods = f"pods of {need}" if self.gpus_per_pod else "pods without GPUs"
         idle = f"pool {self.pool}: {self.idle or 'no'} idle GPU{'s' * (self.idle > 1)}"
         if self.closed and self.slots >= self.pods:
             if self.why_closed and self.pods > 1:  # some of its pods may find room on other nodes
@@ -53,18 +54,18 @@ class NoRoom(NamedTuple):
             nodes = f"the {self.closed} nodes" if self.closed > 1 else "the node"
             return f"{idle}, but {nodes} with room {self._refusal()}"
         if self.short:
-            some = f"{idle}, room for {self.slots} of {self.pods} pods of {need}: "
+            some = f"{idle}, room for {self.slots} of {self.pods} {pods}: "
             words = f"{some if self.slots else f'pool {self.pool}: '}{self.short}"
         elif self.idle == 0 and self.gpus_per_pod < 1:
             words = f"pool {self.pool}: no GPU has {need} free"
             if self.pods > 1:
-                words = f"pool {self.pool}: shared GPUs lack room for {self.pods} pods of {need}"
+                words = f"pool {self.pool}: shared GPUs lack room for {self.pods} {pods}"
         elif self.idle == 0:
             words = idle
         elif self.slots == 0:
             words = f"{idle} but no node has {need}; largest gap {self.gap}"
         else:
-            words = f"{idle}, room for {self.slots} of {self.pods} pods of {need}"
+            words = f"{idle}, room for {self.slots} of {self.pods} {pods}"
         if self.without_spot is not None and self.without_spot > self.slots:
             words += f"; without any spot task {self.without_spot} of {self.pods} pods would fit"
             words += f": {self.still_short}" if self.still_short else ""
@@ -104,6 +105,17 @@ class OverQuota(NamedTuple):
             f" {format_gpus(self.hours)} h{why} {format_gpus(self.in_use)} in use,"
             f" task asks {format_gpus(self.gpus)}"
         )
+
+
+class NoDomain(NamedTuple):
+    """All pods must run in one topology domain, and no open node is in any."""
+
+    pool: str
+    key: str
+
+    def text(self) -> str:
+        """The label that nodes lack."""
+        return f"pool {self.pool}: no node has the label {self.key}"
 
 
 class NoNode(NamedTuple):

@@ -117,6 +117,8 @@ class PoolState:
                 self.leaving[blocker].takers.append(run)
             if run.waited is None:  # a newcomer waits for them to leave, and since now
                 run.waited = Waiting(task, run.number, now)
+        elif task.is_spot:
+            self.ledger.started(run, now)
         return run
 
     def _run(self, task: Task, places: list[Place], start: float, now: float) -> Run:
@@ -132,7 +134,6 @@ class PoolState:
         self.runs[task.index] = run
         if task.is_spot:
             self.pool.register_spot(run)
-            self.ledger.started(run, now)
         if self._started:
             for tell in self._started:
                 tell(run, start)
@@ -142,7 +143,7 @@ class PoolState:
         """Returns the evicted runs that must leave before pods in these places can begin.
 
         GPUs and what else a victim holds are given out at once, but they are held until it has left: its own taker and
-        others that need more of a node than is free beside it wait for that.
+        others that need more of a node than is free beside it, or a port that it has, wait for that.
         """
         grace = self.rules.grace_period
         if grace:
@@ -151,11 +152,30 @@ class PoolState:
         for node in {place[0] for place in places}:
             leaving = [run for run in self.leaving if run.pods_on(node)]
             if leaving:
-                held, promised = _held(leaving, node), _held(self.pending, node)
                 idle = {GPUS: float(node.idle), **node.free}
-                if any(idle[name] + SLACK < amount - promised[name] for name, amount in held.items()):
+                if any(idle[name] + SLACK < amount for name, amount in self._not_promised(leaving, node).items()):
                     blockers.update(dict.fromkeys(leaving))
+        if self.leaving:
+            for node, role, _, _ in places:
+                for each, rule in self.pool.filters_of(role):
+                    blockers.update({run: None for run in self.leaving if each.waits_for(rule, node, run)})
         return list(blockers)
+
+    def _not_promised(self, leaving: Iterable[Run], node: Node) -> dict[str, float]:
+        """Returns what leaving runs hold of a node beyond what those get that wait for them."""
+        more = dict.fromkeys((GPUS, *node.free), 0.0)
+        wanted: dict[Run, dict[str, float]] = {}
+        for run in leaving:
+            held = _held(run, node)
+            for taker in self.leaving[run].takers:
+                theirs = wanted.setdefault(taker, _held(taker, node))
+                for name in held:
+                    promised = min(held[name], theirs[name])
+                    held[name] -= promised
+                    theirs[name] -= promised
+            for name in more:
+                more[name] += held[name]
+        return more
 
     def adopt(self, found: Collection[FoundRun], now: float) -> list[LostRun]:
         """Take over runs that nobody here started, but for those known already; `rebuild` is due after it.
@@ -275,12 +295,12 @@ class PoolState:
     def _forget(self, run: Run, now: float) -> None:
         """Strikes a run that is neither done nor evicted."""
         del self.runs[run.task.index]
-        if run.task.is_spot:
-            self.ledger.forgotten(run, now)
-        run.alive = False
         if self.pending.pop(run, None) is not None:
             for left in self.leaving.values():
                 left.takers = [taker for taker in left.takers if taker is not run]
+        elif run.task.is_spot:
+            self.ledger.forgotten(run, now)
+        run.alive = False
 
     def _tell_ended(self, run: Run, end: End, now: float) -> None:
         for tell in self.listeners.ended:
@@ -297,6 +317,8 @@ class PoolState:
             if taker.start != now:  # the grace was longer or shorter than foreseen
                 taker.progress_from += now - taker.start
                 taker.start = now
+            if taker.task.is_spot:
+                self.ledger.started(taker, now)
 
     def give_back(self, run: Run, now: float) -> None:
         """Takes back the start of a spot run that has not begun; a trial has taken it off its places already."""
@@ -399,16 +421,15 @@ class PoolState:
         self.rebuild()
 
 
-def _held(runs: Iterable[Run], node: Node) -> dict[str, float]:
-    """Returns what these runs hold of a node: whole GPUs, and what it limits. A part of a GPU is not counted."""
+def _held(run: Run, node: Node) -> dict[str, float]:
+    """Returns what a run holds of a node: whole GPUs, and what it limits. A part of a GPU is not counted."""
     held = dict.fromkeys((GPUS, *node.free), 0.0)
-    for run in runs:
-        for where, role, pods, _ in run.places:
-            if where is node:
-                held[GPUS] += pods * role.cards
-                for name, amount in role.requests:
-                    if name in held:
-                        held[name] += pods * amount
+    for where, role, pods, _ in run.places:
+        if where is node:
+            held[GPUS] += pods * role.cards
+            for name, amount in role.requests:
+                if name in held:
+                    held[name] += pods * amount
     return held
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gfs.core.node import GPUS, MOST_PODS, SLACK, Node
+from gfs.core.node import GPUS, SLACK, Node
 from gfs.domain.task import Role
 from gfs.domain.units import MICRO
 
@@ -48,7 +48,7 @@ class NodeTable:
             for node in pool.divided:
                 most[node.index] = node.pods_by_gpus(role, without_spot=without_spot)
         else:
-            most = np.array([0 if node.closed else MOST_PODS for node in pool.nodes])
+            most = np.array([node.pods_by_gpus(role, without_spot=without_spot) for node in pool.nodes])
         if role.rules:
             most = np.where(self.admitted(role, without_spot=without_spot), most, 0)
             most = np.minimum(most, min(each.most for each, _ in pool.filters_of(role)))

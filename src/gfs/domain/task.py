@@ -52,6 +52,8 @@ class Role:
 
     index: int
     """The task's."""
+    number: int
+    """Its position among the roles of the task; 0 where all pods are equal."""
     gpu_model: str
     priority: Priority
     is_spot: bool
@@ -72,9 +74,6 @@ class Role:
     """All of them: what a pod asks for besides GPUs."""
     rules: tuple[Hashable, ...]
     """What restricts its nodes: each is read by the filter that is made for it (`gfs.core.filters`)."""
-
-    number: int
-    """Position among the roles of the task."""
 
     def __init__(
         self,
@@ -177,11 +176,16 @@ class Task(Role):
             put(self, "pods", sum(role.pods for role in self.mixed))
             put(self, "gpus_per_pod", max(role.gpus_per_pod for role in self.mixed))
         cards, share = _gpus_of_pod(self.gpus_per_pod)
+        put(self, "number", 0)
         put(self, "cards", cards)
         put(self, "share", share)
         put(self, "requests", requests_of(self.cpus_per_pod, self.memory_per_pod, self.resources))
-        put(self, "gpus", sum([role.pods * role.gpus_per_pod for role in self.roles]))
-        put(self, "micro", sum([role.pods * role.micro_per_pod for role in self.roles]))
+        if self.mixed:
+            put(self, "gpus", sum([role.pods * role.gpus_per_pod for role in self.mixed]))
+            put(self, "micro", sum([role.pods * role.micro_per_pod for role in self.mixed]))
+        else:  # one by one, as there may be millions
+            put(self, "gpus", self.pods * self.gpus_per_pod)
+            put(self, "micro", self.pods * (cards * MICRO + share))
 
     @property
     def roles(self) -> tuple[Role, ...]:

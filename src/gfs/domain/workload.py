@@ -6,12 +6,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 
 from gfs.domain.errors import InputError
 from gfs.domain.limits import MOST_AMOUNT, MOST_GPUS_A_NODE, MOST_PODS, MOST_SECONDS
 from gfs.domain.node import NODE_EVENTS, NodeEvent, NodeSpec
-from gfs.domain.task import Role, Task
+from gfs.domain.task import Requests, Role, Task
 from gfs.domain.units import DAY, MICRO, to_micro
 
 NodeSizes = Counter[int]
@@ -136,9 +137,9 @@ def _problems(workload: Workload) -> Iterator[str]:
                 f"task {task.name} is cancelled at {workload.cancel_times[position]}, before it is submitted"
                 f" at {task.submit_time}"
             )
-        bad = [f"{amount:g} {name}" for role in task.roles for name, amount in role.requests if not _usual(amount)]
-        if bad:
-            yield f"task {task.name} asks for {bad[0]} per pod; it must be 0 to {MOST_AMOUNT:,.0f}"
+        strange = [_strange(role.requests) for role in task.roles] if task.mixed else [_strange(task.requests)]
+        if any(strange):
+            yield f"task {task.name} asks for {max(strange)} per pod; it must be 0 to {MOST_AMOUNT:,.0f}"
         elif task.micro < 1 or not all(map(_sound, task.roles)):
             yield f"task {task.name} asks {task.asks}"
         elif task.gpu_model not in empty.pools:
@@ -147,8 +148,10 @@ def _problems(workload: Workload) -> Iterator[str]:
             yield f"task {task.name} asks {task.asks}, {why}"
 
 
-def _usual(amount: float) -> bool:
-    return 0 <= amount <= MOST_AMOUNT
+@lru_cache(maxsize=1 << 16)
+def _strange(requests: Requests) -> str:
+    """Returns the first amount that cannot be, such as '-1 cpus'; nothing if all can."""
+    return next((f"{amount:g} {name}" for name, amount in requests if not 0 <= amount <= MOST_AMOUNT), "")
 
 
 def _sound(role: Role) -> bool:

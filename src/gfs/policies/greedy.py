@@ -13,7 +13,7 @@ from gfs.core.admission import SpotAdmission
 from gfs.core.listeners import Listener
 from gfs.core.node import Node, Place
 from gfs.core.ports import Placer, Policy, Preemptor, Queue, Quota, Victims
-from gfs.core.reasons import Behind, EvictReason, NoNode, NoRoom, OverQuota, Reason
+from gfs.core.reasons import Behind, EvictReason, NoDomain, NoNode, NoRoom, OverQuota, Reason
 from gfs.core.run import End, Run
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
@@ -21,7 +21,7 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.execution import since_checkpoint
 from gfs.domain.task import Priority, Role, Task
 from gfs.domain.units import MICRO
-from gfs.policies.domains import domains_of, places_of, tightest_first
+from gfs.policies.domains import Roles, options_of, places_of, tightest_first
 from gfs.policies.placement import FEW, Chooser
 from gfs.policies.preemption import gentlest
 
@@ -179,12 +179,13 @@ class GreedyPolicy(Listener, Policy):
     def _place(self, task: Task) -> list[Place]:
         """Returns places for all pods in idle room, or none."""
         if task.topology_key:
-            domains = tightest_first(self._pool, domains_of(self._pool, task))
-            placed = next((places for domain in domains if (places := self._place_roles(domain.roles))), [])
+            domains = tightest_first(self._pool, options_of(self._pool, task).values())
+            placed = next((places for roles in domains if (places := self._place_roles(roles))), [])
             return places_of(task, placed)
         if task.pods == 1:
-            node = self._chooser.choose(task)
-            return [self._pool.occupy(node, task)] if node is not None else []
+            (role,) = task.roles
+            node = self._chooser.choose(role)
+            return [self._pool.occupy(node, role)] if node is not None else []
         return self._place_roles(task.roles)
 
     def _place_roles(self, roles: Sequence[Role]) -> list[Place]:
@@ -219,11 +220,11 @@ class GreedyPolicy(Listener, Policy):
         """Places all pods on the trial, in the domain whose victims cost least; returns the victims."""
         if not task.topology_key:
             return self._make_room(task.roles)
-        ranked: list[tuple[float, int, tuple[Role, ...]]] = []
-        for position, domain in enumerate(domains_of(self._pool, task)):
-            victims = self._make_room(domain.roles)
+        ranked: list[tuple[float, int, Roles]] = []
+        for position, roles in enumerate(options_of(self._pool, task).values()):
+            victims = self._make_room(roles)
             if victims is not None:
-                ranked.append((self._preemptor.cost(victims, self._now), position, domain.roles))
+                ranked.append((self._preemptor.cost(victims, self._now), position, roles))
                 self._trial.rollback()
         return self._make_room(min(ranked)[2]) if ranked else None
 
@@ -297,6 +298,8 @@ class GreedyPolicy(Listener, Policy):
         pool = self._pool
         if not pool.capacity:
             return NoNode(pool.gpu_model, len(pool.nodes))
+        if task.topology_key and not options_of(pool, task):
+            return NoDomain(pool.gpu_model, task.topology_key)
         head = self._queues[task.priority].head()
         if head is not None and head is not task:
             return Behind(head)
@@ -329,9 +332,7 @@ class GreedyPolicy(Listener, Policy):
 
     def _scarcest(self, task: Task) -> tuple[Role, int]:
         """Returns the role of which fewest of the pods find room, and for how many there is room."""
-        options = [task.roles]
-        if task.topology_key:
-            options = [domain.roles for domain in domains_of(self._pool, task)] or options
+        options = list(options_of(self._pool, task).values()) or [task.roles]
         scarcest = [
             min(((role, self._pool.slots(role)) for role in roles), key=lambda each: each[1] / each[0].pods)
             for roles in options

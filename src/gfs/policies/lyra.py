@@ -98,20 +98,21 @@ class ReclaimPreemptor(Listener, Preemptor):
         del self._share[run]
 
     def cost(self, runs: Collection[Run], now: float) -> float:
-        """Returns the preemption cost of these runs, rounded: the order of a sum must not decide."""
-        return round(sum(map(self._share.__getitem__, runs)), COST_DIGITS)
+        """Returns the preemption cost of these runs."""
+        return sum(1 / len(run.nodes) for run in runs)
 
     def choose(self, role: Role, now: float) -> Victims | None:
         """Returns the cheapest node on loan that could hold the pod, and every run on it; lower priorities go first."""
-        on_loan = [node for node in self._pool.nodes if node.spot and node.total >= role.cards]
+        on_loan = [node for node in self._pool.nodes if node.spot_cards and node.total >= role.cards]
         able = [node for node in on_loan if self._pool.could_hold(node, role)]
-        node = min(able, key=lambda node: self._rank(node, now), default=None)
+        node = min(able, key=lambda node: self._rank(node), default=None)
         if node is None:
             return None
         everyone = sorted(node.spot, key=lambda run: run.task.index)
         one = "only node on loan that suffices"
         return Victims(node, everyone, f"cheapest of {len(on_loan)} nodes on loan" if len(on_loan) > 1 else one)
 
-    def _rank(self, node: Node, now: float) -> tuple[int, float, int, int]:
+    def _rank(self, node: Node) -> tuple[int, float, int, int]:
         highest = max(run.task.urgency for run in node.spot)
-        return highest, self.cost(node.spot, now), len(node.spot), node.index
+        cost = round(sum(map(self._share.__getitem__, node.spot)), COST_DIGITS)
+        return highest, cost, len(node.spot), node.index

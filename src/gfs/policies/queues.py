@@ -52,8 +52,8 @@ def key_of(order: Sequence[Criterion], task: Task) -> Key:
     return tuple([criterion(task) for criterion in order])
 
 
-Lane = tuple[float, int, float, Hashable]
-"""GPUs per pod, pods, guarantee hours and demand of the tasks that stand in it."""
+Lane = tuple[float, int, float, float, Hashable]
+"""GPUs per pod, pods, GPUs, guarantee hours and demand of the tasks that stand in it."""
 
 
 class OrderedQueue(Queue):
@@ -70,7 +70,7 @@ class OrderedQueue(Queue):
         return key_of(self.order, task)
 
     def _lane(self, task: Task) -> Lane:
-        return task.gpus_per_pod, task.pods, task.guarantee_hours, self._demand(task)
+        return task.gpus_per_pod, task.pods, task.gpus, task.guarantee_hours, self._demand(task)
 
     def push(self, task: Task) -> None:
         """Adds a task; one that comes back after an eviction keeps its place by submission."""
@@ -99,15 +99,15 @@ class OrderedQueue(Queue):
         failed: dict[tuple[float, Hashable], list[tuple[float, int]]] = {}
         while heads:
             lane = heappop(heads)[1]
-            size, pods, hours, demand = lane
+            size, pods, gpus, hours, demand = lane
             if hours not in limits:
                 limits[hours] = task_limit(hours)
-            if size * pods > limits[hours]:
+            tasks = self._lanes[lane]
+            if gpus > limits[hours]:
                 continue
             too_large = failed.get((hours, demand), ())
             if any(size >= s and pods >= p for s, p in too_large):
                 continue
-            tasks = self._lanes[lane]
             if attempt(tasks[0][1]):
                 heappop(tasks)
                 limits.clear()

@@ -38,6 +38,7 @@ from gfs.live.api import Api, pod_path
 from gfs.live.bind import Binder
 from gfs.live.controller import Controller
 from gfs.live.settings import LiveSettings
+from gfs.live.table import Phase
 from gfs.live.tasks import LiveTask
 from gfs.live.translate.gangs import NATIVE, GroupName
 from gfs.live.translate.pods import PodView
@@ -109,17 +110,25 @@ class ShownRuns:
     def __init__(self, workload: Workload, grace: float) -> None:
         self._tasks, self._grace = {task.name: task for task in workload.tasks}, grace
         self._shown: dict[Run, Shown] = {}
+        self._left: dict[str, float] = {}
+        """Node -> when the last victim there has left."""
 
     def task(self, name: str) -> Task:
         """The task of the workload, by its name with or without a namespace."""
         return self._tasks[name.rpartition("/")[2]]
 
-    def plan(self, now: float, plan: Plan, starts: Sequence[Run]) -> Plan:
-        """A plan of which these starts come about. A start that others were evicted for begins after their grace."""
+    def plan(self, now: float, plan: Plan, starts: Sequence[Run], waits: Callable[[Run], bool]) -> Plan:
+        """A plan of which these starts come about. A start begins when the victims that it waits for have left.
+
+        The one that others were evicted for begins after their grace, though a real node may have room before that.
+        """
         takers = {each[1].by.index for each in plan.evictions if isinstance(each[1], EvictReason)}
+        for evicted, _, _ in plan.evictions:
+            self._left.update(dict.fromkeys((node.name for node in evicted.nodes), now + self._grace))
         for run in starts:
-            start = now + self._grace if run.task.index in takers else now
-            self._shown[run] = Shown(run, self.task(run.task.name), start)
+            start = max(self._left.get(node.name, now) for node in run.nodes) if waits(run) else now
+            start = now + self._grace if run.task.index in takers else start
+            self._shown[run] = Shown(run, self.task(run.task.name), max(start, now))
         evictions = [
             Eviction(cast(Run, self._shown[run]), reason, keeps)
             for run, reason, keeps in plan.evictions
@@ -145,7 +154,7 @@ class Returning:
     def handle(self, now: float, events: Sequence[Event]) -> Plan:
         """What the engine asks: an instant, to its end."""
         whole, back = Plan(), list[Task]()
-        told: list[Event] = [_of_core(event) for event in events if not isinstance(event, EvictionDone)]
+        told: list[Event] = [_of_core(event) for event in events]
         while told or back:
             if not told:
                 told = [Submitted(task) for task in sorted(back, key=lambda task: task.index)]
@@ -156,17 +165,21 @@ class Returning:
                 if run.task.index in victims:  # its pods have yet to come back
                     told += [StartFailed(run), Cancelled(run.task)]
             for run, _, _ in plan.evictions:
-                told += [EvictionDone(run), Cancelled(run.task)]
+                told.append(Cancelled(run.task))
                 back.append(replace(run.task, earlier_runs=run.number))
-            whole = whole.joined(
-                self._shown.plan(now, plan, [run for run in plan.starts if run.task.index not in victims])
-            )
+            starts = [run for run in plan.starts if run.task.index not in victims]
+            whole = whole.joined(self._shown.plan(now, plan, starts, lambda run: run.start > now))
         return whole
 
 
 def _of_core(event: Event) -> Event:
     """An event of the engine with the core's own run."""
-    return Finished(cast(Shown, event.run).run) if isinstance(event, Finished) else event
+    match event:
+        case Finished(run):
+            return Finished(cast(Shown, run).run)
+        case EvictionDone(run):
+            return EvictionDone(cast(Shown, run).run)
+    return event
 
 
 def live(bench: Bench, namespace: str, name: str, workload: Workload, parameters: Parameters) -> Log:
@@ -213,8 +226,10 @@ def differences(expected: Log, actual: Log, grace: float) -> Differences:
         seen = here.get(task, [])
         for planned in there.get(task, []):
             starts = planned.get("start", [])
-            waits = any(row["node"] == node and 0 <= row["time"] - at < grace for row in starts for node, at in leaving)
-            if seen and seen[0] == planned:
+            waits = any(
+                row["node"] == node and 0 <= row["time"] - at <= grace for row in starts for node, at in leaving
+            )
+            if seen and (seen[0] == planned or (waits and _without_loss(seen[0]) == _without_loss(planned))):
                 seen.pop(0)
             elif waits and seen and 0 < _later(planned, seen[0]) <= grace:
                 found.late.append(starts)
@@ -236,11 +251,20 @@ def _by_task(log: Log) -> dict[str, list[dict[str, Rows]]]:
     """Task -> its runs in order, the submission first: event -> rows, without the number of the run."""
     runs: dict[tuple[str, int], dict[str, Rows]] = {}
     for row in log.events:
-        runs.setdefault((row["task"], row["run"]), {}).setdefault(row["event"], []).append({**row, "run": 0})
+        runs.setdefault((row["task"], row["run"]), {}).setdefault(row["event"], []).append(
+            {**row, "run": 0, "cards": ""}
+        )
     tasks: dict[str, list[dict[str, Rows]]] = {}
     for (task, _), run in sorted(runs.items(), key=lambda item: item[0]):
         tasks.setdefault(task, []).append(run)
     return tasks
+
+
+def _without_loss(run: dict[str, Rows]) -> dict[str, Rows]:
+    """A run without what its eviction lost: the live core counts the progress of a run from its plan."""
+    return {
+        event: [{**row, "reason": row["reason"].partition(", lost ")[0]} for row in rows] for event, rows in run.items()
+    }
 
 
 def _room_came(seen: dict[str, Rows], freed: set[tuple[str, float]]) -> bool:
@@ -251,8 +275,13 @@ def _room_came(seen: dict[str, Rows], freed: set[tuple[str, float]]) -> bool:
 def _later(planned: dict[str, Rows], seen: dict[str, Rows]) -> float:
     """By how much a start is later, or earlier if negative; 0: there is another difference."""
     by = float(seen["start"][0]["time"] - planned["start"][0]["time"]) if "start" in seen else 0.0
-    moved = [{**row, "time": row["time"] + by} for row in planned["start"]]
-    return by if seen == {**planned, "start": moved} else 0.0
+    moved = {event: [{**row, "time": row["time"] + by} for row in rows] for event, rows in planned.items()}
+    same = _without_loss({**planned, "start": moved["start"]}), _without_loss({**moved, **_only(planned, "evict")})
+    return by if _without_loss(seen) in same else 0.0
+
+
+def _only(run: dict[str, Rows], event: str) -> dict[str, Rows]:
+    return {event: run[event]} if event in run else {}
 
 
 class StandingClock:
@@ -365,14 +394,17 @@ class World:
 
     async def _decide(self) -> Plan:
         """Let the controller decide until nothing moves any more."""
-        controller, whole = self._controller, Plan()
+        controller, plans = self._controller, list[tuple[Plan, list[Run]]]()
         while True:
             decided = controller.step()
-            whole = whole.joined(self._rig.shown.plan(self._clock.time, decided, self._started(decided)))
+            plans.append((decided, self._started(decided)))
             await controller.finish_requests()
             await self._until(self._is_mirrored)
             created = await self._create_again()
             if decided is NOTHING and not created and not self._moves():
+                whole = Plan()
+                for plan, starts in plans:
+                    whole = whole.joined(self._rig.shown.plan(self._clock.time, plan, starts, self._waits))
                 return whole
 
     def _started(self, plan: Plan) -> list[Run]:
@@ -384,6 +416,11 @@ class World:
                 self._pods_of[run] = list(task.pods)
                 found.append(run)
         return found
+
+    def _waits(self, run: Run) -> bool:
+        """Whether the pods of a run are not bound: pods of victims are still there."""
+        task = self._controller.book.by_index.get(run.task.index)
+        return task is not None and task.run is run and task.phase is Phase.PLANNED
 
     def _moves(self) -> bool:
         controller = self._controller

@@ -21,8 +21,9 @@ SIZES = ((1, 1), (1, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (2, 8), (4, 2))
 """Pods and GPUs of each."""
 
 
-LATE = 0.06
-"""The most starts that may have to wait for a victim's pods: without a quota there are 3 to 6 in 114 to 120."""
+LATE = 0.05
+"""The most starts that may come later than in the simulator: another pod took room that was idle, and they waited for a
+victim's pods."""
 EARLY = 0.02
 """The most starts that may come before a victim's pods have gone, as there is other room: there are 0 to 2."""
 

@@ -277,7 +277,7 @@ def test_a_start_there_waits_for_all_victims() -> None:
     live.resize(10, gpus=5)
     plan = live.submit(20, hp("h", gpus=2))
     (taker,), victims = plan.starts, [eviction.run for eviction in plan.evictions]
-    assert live.state.leaving == dict.fromkeys(victims, taker)
+    assert {run: left.takers for run, left in live.state.leaving.items()} == {run: [taker] for run in victims}
     live.tell(30, EvictionDone(victims[0]))
     assert live.state.pending == {taker: 1}
     live.tell(40, EvictionDone(victims[1]))

@@ -101,10 +101,10 @@ class TestMixedTasks:
         ("role", "why"),
         [
             (Role(0, 1), "asks 0 pods of 1 GPUs + 1 pods of 1 GPUs"),
-            (Role(1, -1), "asks 1 pods of -1 GPUs + 1 pods of 1 GPUs"),
+            (Role(1, -1), "asks 1 pods of 1 GPUs + 1 pods of -1 GPUs"),
             (Role(1, 1.5), "asks 1 pods of 1.5 GPUs + 1 pods of 1 GPUs"),
-            (Role(1, 1e-9), "asks 1 pods of 1e-09 GPUs + 1 pods of 1 GPUs"),
-            (Role(100_001, 0), "asks 100001 pods of 0 GPUs + 1 pods of 1 GPUs"),
+            (Role(1, 1e-9), "asks 1 pods of 1 GPUs + 1 pods of 1e-09 GPUs"),
+            (Role(100_001, 0), "asks 1 pods of 1 GPUs + 100001 pods of 0 GPUs"),
             (Role(1, 0, cpus_per_pod=-1), "asks for -1 cpus per pod; it must be 0 to 1,000,000,000,000,000"),
             (Role(1, 0, resources=(("x", nan),)), "asks for nan x per pod; it must be 0 to 1,000,000,000,000,000"),
         ],

@@ -225,7 +225,7 @@ def test_a_victim_goes_from_all_its_nodes_and_the_same_gang_uses_the_cards() -> 
     assert story.on("h") == ["n1", "n2"]
 
 
-def test_cards_of_a_gang_that_hp_does_not_need_are_free_at_once() -> None:
+def test_gpus_of_a_gang_that_hp_does_not_need_are_held_for_its_grace_period() -> None:
     story = play(
         nodes(4, 4),
         spot("gang", gpus=4, pods=2, lasting=9000),
@@ -234,7 +234,7 @@ def test_cards_of_a_gang_that_hp_does_not_need_are_free_at_once() -> None:
     )
     assert story.on("h") == ["n0"]
     assert story.where("next") == ["n1/0+1+2+3"]
-    assert story.started("next") == [110.0]
+    assert story.started("next") == [130.0]
 
 
 def test_a_victim_may_start_again_in_the_same_pass() -> None:

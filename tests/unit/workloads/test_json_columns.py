@@ -81,11 +81,11 @@ def stated(task: Task) -> list[tuple[Any, ...]]:
 
 
 class TestRoles:
-    def test_a_row_becomes_a_task_of_roles(self, folder: Folder) -> None:
+    def test_a_row_becomes_a_task_of_roles_most_gpus_first(self, folder: Folder) -> None:
         task = folder.task(RAY)
         assert stated(task) == [
-            (1, 0, {"cpus": 8, "pods": 1}),
             (2, 8, {"cpus": 96, "memory": 512, "rdma/ib": 8, "pods": 1}),
+            (1, 0, {"cpus": 8, "pods": 1}),
         ]
         assert (task.pods, task.gpus, task.gpus_per_pod, len(task.mixed)) == (3, 16, 8, 2)
         assert {(role.index, role.gpu_model, role.priority) for role in task.mixed} == {(0, "A100", Priority.HP)}
@@ -307,8 +307,8 @@ class TestWriting:
         assert numbers == [(8, 1, 2), (32, 8, 3), (0, 0.5, 2), (0, 1, 2)]
         assert [json.loads(row["roles"] or "0") for row in jobs] == [
             0,
-            [{"pods": 1, "cpus": 4.5}, {"pods": 2, "gpus": 8, "cpus": 32, "memory": 256, "resources": {"rdma/ib": 1}}],
-            [{"pods": 1, "gpus": 0.25}, {"pods": 1, "gpus": 0.5}],
+            [{"pods": 2, "gpus": 8, "cpus": 32, "memory": 256, "resources": {"rdma/ib": 1}}, {"pods": 1, "cpus": 4.5}],
+            [{"pods": 1, "gpus": 0.5}, {"pods": 1, "gpus": 0.25}],
             [{"pods": 2, "gpus": 1, "memory": 64, "resources": {"efa": 2}}],
         ]
         assert nodes[0]["resources"] == '{"memory": 1024, "pods": 110, "rdma/ib": 8}'

@@ -42,6 +42,10 @@ class Filter:
         """Returns what a node that is not admitted lacks, in words to follow 'but'."""
         raise NotImplementedError
 
+    def waits_for(self, rule: Any, node: Node, run: Run) -> bool:
+        """Returns whether a pod with this rule can begin on the node only when an evicted run has left it."""
+        return False
+
     def moved(self, rule: Any, place: Place, pods: int) -> None:
         """Notes that so many pods with this rule came to a place; below 0: they left it."""
 

@@ -37,11 +37,12 @@ class PortFilter(Filter):
             return True
         freed: Counter[str] = Counter()
         for run in gone:
-            for where, role, pods, _ in run.places:
-                theirs = rule_of(PortRule, role.rules)
-                if where is node and theirs is not None:
-                    freed.update(dict.fromkeys(theirs.ports, pods))
+            freed += _ports_on(run, node)
         return all(taken[port] <= freed[port] for port in rule.ports)
+
+    def waits_for(self, rule: PortRule, node: Node, run: Run) -> bool:
+        """Returns whether the run has one of the ports there."""
+        return not _ports_on(run, node).keys().isdisjoint(rule.ports)
 
     def why(self, rule: PortRule) -> str:
         """Returns the ports that are asked for."""
@@ -54,3 +55,13 @@ class PortFilter(Filter):
             taken[port] += pods
         if not +taken:
             del self._taken[place[0]]
+
+
+def _ports_on(run: Run, node: Node) -> Counter[str]:
+    """Returns the ports that a run has on a node, with the number of its pods that have each."""
+    found: Counter[str] = Counter()
+    for where, role, pods, _ in run.places:
+        rule = rule_of(PortRule, role.rules)
+        if where is node and rule is not None:
+            found.update(dict.fromkeys(rule.ports, pods))
+    return found

@@ -8,7 +8,7 @@ whole, and a lease that is in nobody's way goes on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from operator import itemgetter
 
@@ -17,6 +17,7 @@ from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Priority, Role, Task
 from gfs.policies.chronus.program import Shape
+from gfs.policies.domains import options_of, tightest_first
 
 
 class RoundPlacement:
@@ -45,15 +46,23 @@ class RoundPlacement:
                     self._here.setdefault(node, []).append(run)
 
     def place(self, task: Task) -> bool:
-        """Place all pods of the task on the trial, within the quota; if that fails, everything is as it was."""
+        """Places all pods of the task on the trial, within the quota; if that fails, everything is as it was.
+
+        Domains with idle room come first: there no lease stops.
+        """
+        options = list(options_of(self._pool, task).values())
+        if len(options) > 1:
+            options = [*tightest_first(self._pool, options), *options]
+        return any(self._place(task, roles) for roles in options)
+
+    def _place(self, task: Task, roles: Sequence[Role]) -> bool:
         may_stop = [shape for shape, count in self.stops.items() if count]
         only_spot = all(shape.priority is Priority.SPOT for shape in may_stop)
         slots = self._pool.slots
-        if only_spot and any(slots(role, without_spot=bool(may_stop)) < role.pods for role in task.roles):
+        if only_spot and any(slots(role, without_spot=bool(may_stop)) < role.pods for role in roles):
             return False
         placed = self._meet_quota(task) and all(
-            self._trial.fill(role, lambda each: self._choose(each) or self._make_room(each), up=True)
-            for role in task.roles
+            self._trial.fill(role, lambda each: self._choose(each) or self._make_room(each), up=True) for role in roles
         )
         if not placed:
             self._trial.rollback()

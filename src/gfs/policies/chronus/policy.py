@@ -32,6 +32,7 @@ from gfs.domain.units import MICRO
 from gfs.policies.chronus.placement import RoundPlacement
 from gfs.policies.chronus.program import SLACK, Capacity, Shape, TaskGroup, select
 from gfs.policies.chronus.reasons import BetweenLeases, LeaseEnd, NoLease
+from gfs.policies.domains import places_of
 from gfs.policies.placement import Chooser
 
 LEAST_WORTH = 0.01
@@ -147,14 +148,19 @@ class ChronusPolicy(Listener, Policy):
         return run.start < now and (rounds == 1 or (number - round_at(run.start, self._round)[0]) % rounds == 0)
 
     def _serve(self, plan: Plan, placement: RoundPlacement, tasks: Iterable[Waiting], now: float) -> None:
-        """Start those that find their GPUs, largest first; where one fails, so do those like it."""
+        """Start those that find their GPUs, by priority, then largest first; where one fails, so do those like it."""
+
+        def order(waiting: Waiting) -> tuple[float, ...]:
+            task = waiting.task
+            return -task.urgency, -task.gpus_per_pod, -task.pods, waiting.since, task.index
+
         failed: set[Shape] = set()
-        for waiting in sorted(tasks, key=lambda w: (-w.task.gpus_per_pod, -w.task.pods, w.since, w.task.index)):
+        for waiting in sorted(tasks, key=order):
             task, shape = waiting.task, self._shape_of(waiting.task)
             if shape in failed or not placement.place(task):
                 failed.add(shape)
                 continue
-            stopped, places = self._trial.evicted, self._trial.commit()
+            stopped, places = self._trial.evicted, places_of(task, self._trial.commit())
             for run in stopped:
                 self.state.evict(run, now)
                 self._waiting[run.task.index].overhead = self._resume_overhead
@@ -180,17 +186,22 @@ class ChronusPolicy(Listener, Policy):
         renewed = 1 + self._resume[priority]
         groups = [TaskGroup(shape, count, shape.gpus * renewed) for shape, count in running.items()]
         left = {shape: floor((room.gpus + SLACK) / shape.gpus) for _, shape in waiting}
-        candidates: list[list[Waiting]] = []
+        by_shape: dict[Shape, list[Waiting]] = {}
         for (worth, shape), alike in sorted(waiting.items(), key=lambda item: -item[0][0]):
-            if some := alike[: left[shape]]:  # no more than fit can be chosen
-                left[shape] -= len(some)
-                candidates.append(some)
-                groups.append(TaskGroup(shape, len(some), shape.gpus * worth))
+            by_shape.setdefault(shape, []).extend(alike)
+            if some := min(len(alike), left[shape]):  # no more than fit can be chosen
+                left[shape] -= some
+                groups.append(TaskGroup(shape, some, shape.gpus * worth))
         selection = select(groups, room, self._solver_seconds)
         self._memory.solver = self._memory.solver.plus(selection.solver)
         counts = iter(selection.counts)
         stops = Counter({shape: count - next(counts) for shape, count in running.items()})
-        return [each for alike in candidates for each in alike[: next(counts)]], stops
+        granted = Counter[Shape]()
+        for group, count in zip(groups[len(running) :], counts, strict=True):
+            granted[group.shape] += count
+        for alike in by_shape.values():
+            alike.sort(key=lambda each: -each.task.urgency)  # of equals, those of most worth
+        return [each for shape, count in granted.items() for each in by_shape[shape][:count]], stops
 
     def _room_for_hp(self, ending: Iterable[Run] = ()) -> Capacity:
         """What HP can have if all spot tasks went, and the HP runs whose leases end."""
@@ -228,8 +239,9 @@ class ChronusPolicy(Listener, Policy):
         return [waiting for waiting in self._waiting.values() if waiting.task.priority is priority]
 
     def _shape_of(self, task: Task) -> Shape:
-        pods = task.pods if not task.mixed else ceil(task.gpus / task.gpus_per_pod)
-        return Shape(task.priority, task.gpus_per_pod, pods, task.guarantee_hours, self._pool.demand(task))
+        size = task.gpus_per_pod or 1 / MICRO  # where only pods without GPUs are left
+        pods = task.pods if not task.mixed else max(ceil(task.gpus / size), 1)
+        return Shape(task.priority, size, pods, task.guarantee_hours, self._pool.demand(task))
 
     @property
     def solver(self) -> SolverFigures:

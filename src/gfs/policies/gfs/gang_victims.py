@@ -241,7 +241,8 @@ class GangSearch:
                 )
                 if cost + self._cost[number] < best.get(then, (inf,))[0]:
                     best[then] = (float(cost + self._cost[number]), [*those, number])
-        enough = [known for freed, known in best.items() if freed == tuple(missing for _, missing in wanted)]
+        goal = tuple(missing for _, missing in wanted)
+        enough = [known for freed, known in best.items() if freed == goal and known[1]]
         cost, bundle = min(enough, key=lambda known: known[0], default=(inf, []))
         return bundle, cost
 

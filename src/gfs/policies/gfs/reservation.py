@@ -122,11 +122,9 @@ class Reservation(Listener):
             self._reserve(task if nodes else None, nodes)
 
     def _starving(self, now: float) -> Task | None:
-        """Returns the spot task of whole GPUs that has waited longest, if that is too long."""
+        """Returns the spot task that nodes can be reserved for that has waited longest, if that is too long."""
         latest = now - self._timeout
-        late = [
-            each for each in self._waiting.values() if each.since < latest and each.task.is_spot and each.task.cards
-        ]
+        late = [each for each in self._waiting.values() if each.since < latest and _can_reserve(each.task)]
         first = min(late, key=lambda each: (each.since, each.task.index), default=None)
         return first.task if first is not None else None
 
@@ -154,6 +152,10 @@ class Reservation(Listener):
             if (node in before) != (node in nodes):
                 for tell in self._tell:
                     tell(node)
+
+
+def _can_reserve(task: Task) -> bool:
+    return task.is_spot and task.cards > 0 and not task.mixed and not task.topology_key
 
 
 class ReservationQueue(SizedQueue):

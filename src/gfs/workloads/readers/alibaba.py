@@ -207,9 +207,8 @@ def _numbers_of_pods(checks: Checks, roles: list[Roles]) -> tuple[Floats, Floats
 def _with_roles(task: Task, roles: Roles, topology_key: str) -> Task:
     """Returns the task with these roles; a single one is that of a task of equal pods."""
     if len(roles) == 1:
-        (role,) = roles
-        more = {"memory_per_pod": role.memory_per_pod, "resources": role.resources}
-        return replace(task, **more, topology_key=topology_key)
+        memory, resources = roles[0].memory_per_pod, roles[0].resources
+        return replace(task, memory_per_pod=memory, resources=resources, topology_key=topology_key)
     if roles:
         return replace(task, cpus_per_pod=0.0, mixed=roles, topology_key=topology_key)
     return replace(task, topology_key=topology_key) if topology_key else task

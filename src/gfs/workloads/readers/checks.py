@@ -67,7 +67,7 @@ class Checks:
     ) -> Floats:
         """A number column; what is no finite number up to `most` is rejected.
 
-        `missing` stands for blanks, which are rejected without it, or where it is NaN.
+        `missing` stands for blanks, which are rejected without it, or where an array of it is NaN.
         `kinds` says whether Arrow durations (as seconds) and timestamps (as seconds since 1970) will do as well.
         Rejected values are 1 in the result, which passes every later check.
         """
@@ -84,10 +84,11 @@ class Checks:
         values = values.copy()
         blank: Bools = np.zeros(len(values), dtype=bool)
         instead: Floats = np.broadcast_to(math.nan if missing is None else missing, values.shape)
+        needed: Bools = np.isnan(instead) & (missing is None or isinstance(missing, np.ndarray))
         if not present.all():
             texts = self._table.text(column)
             blank = ~present & np.fromiter((not text for text in texts), bool, len(texts))
-            self.reject(column, blank & np.isnan(instead), "missing")
+            self.reject(column, blank & needed, "missing")
             self.reject(column, ~present & ~blank, "not a number")
             values[~present] = 1.0
         infinite = ~np.isfinite(values)
@@ -99,7 +100,7 @@ class Checks:
             hint = " seconds; is it in milliseconds?" if most == MOST_SECONDS else ""
             self.reject(column, large, f"too large: the most is {most:,.0f}{hint}")
             values[large] = 1.0
-        blank &= ~np.isnan(instead)
+        blank &= ~needed
         values[blank] = instead[blank]
         return values
 
