@@ -287,8 +287,8 @@ def test_the_cheapest_of_one_node_are_exact_where_all_counts(state: PoolState, a
     price=PRICES,
 )
 def test_victims_of_a_gang_make_room_for_all_of_it(state: PoolState, role: Role, pods: int, price: float) -> None:
-    task = Task(99, "h", "lab", "A100", Priority.HP, 0, 0, 0.0, mixed=(Role(99, 1), role))
-    asked, before = task.roles[1], state.pool.slots(task.roles[1])
+    (asked,) = Task(99, "h", "lab", "A100", Priority.HP, 0, 0, 0.0, mixed=(role,)).roles
+    before = state.pool.slots(asked)
     victims = search_for(state, asked, pods, price).victims()
     if victims is None:
         return
@@ -356,7 +356,7 @@ def check_table(table: SpotTable, state: PoolState) -> None:
         assert runs == list(node.spot)
         for cell, (number, run) in enumerate(zip(cells, runs, strict=True)):
             assert run is not None
-            assert (table.number(run), table.index[number], table.run_number[number]) == (
+            assert (table.number(run), table.index(number), table.run_number[number]) == (
                 number, run.task.index, run.number,
             )  # fmt: skip
             assert wasted[number] == run.waste(3000.0)

@@ -83,7 +83,7 @@ def _gpus_beside(node: Node, role: Role, gone: Collection[Run]) -> bool:
         load = hp + spot - freed.get(slot, 0)
         free += load == 0
         part = part or 0 < load <= MICRO - role.share
-    return free >= role.cards if role.cards else free > 0 or (part and free == 0)
+    return free > 0 or (part and free == 0) if role.share else free >= role.cards
 
 
 class FirstNodePreemptor(Preemptor):
