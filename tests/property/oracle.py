@@ -18,6 +18,10 @@ Choices the rules leave open, taken as the product takes them:
 * yarn-cs and static take the first node, in order of id, that suffices, and spare later tasks first; yarn-cs
   counts idle cards, not their share; its queue blocks inside each class;
 * whole cards are taken lowest number first; equally full cards likewise;
+* what a victim holds is given out at once and held for its grace period: its taker begins when it has left, and so does
+  another that needs more of a node than is idle beside the leaving runs and not promised to those that wait for them
+  (each leaving run gives what it can to its takers in order, those with the fewest takers first);
+* a run that has not begun is not evicted: its task waits as before;
 * CPUs, memory and pods of a node count if `resources` is on, node filters always: a node that lacks any of it has no
   room, and a victim is spared only if the pod fits in every respect.
 """
@@ -33,7 +37,7 @@ from math import floor, inf
 import pyarrow as pa
 
 from gfs import NodeSpec, Priority, Task, Workload
-from promises import CARD, Audit, Row, admits, less, limits, pods_inside, rows_of
+from promises import CARD, Amounts, Audit, Row, admits, asked, less, limits, pods_inside, rows_of
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Stay:
     """When it finishes, if nobody evicts it."""
     outcome: str = "running"
     stopped: float = inf
+    takers: list[Stay] = field(default_factory=list)
+    """Those that begin only when it has left, a grace period after it was evicted."""
 
 
 Card = list[tuple[Stay, int]]
@@ -146,6 +152,7 @@ class OraclePool:
         self.starting: list[Stay] = []
         self.evictions: list[tuple[float, int]] = []
         """(time, node)"""
+        self.evicted: list[Stay] = []
         self.left = {task.index: work.durations[task.index] for task in self.tasks}
         self.runs = Counter[int]()
         self.rows: list[Row] = []
@@ -234,9 +241,16 @@ class OraclePool:
         self.waiting.remove(task)
         self.runs[task.index] += 1
         self.stays.append(stay)
+        begun = [victim for victim in victims if victim not in self.starting]
         for victim in victims:
-            self.evict(victim, now)
-        self.begin(stay, now + self.set.grace if victims else now, now)
+            if victim in begun:
+                self.evict(victim, now)
+            else:
+                self.give_back(victim)
+        blockers = self.blockers(stay, begun, now)
+        for blocker in blockers:
+            blocker.takers.append(stay)
+        self.begin(stay, max([now, *(blocker.stopped + self.set.grace for blocker in blockers)]), now)
         if victims and task.pods > 1:
             self.seen["HP gang preempts"] += 1
         if victims and need(task):
@@ -281,12 +295,57 @@ class OraclePool:
         else:
             self.log(now, "start", stay)
 
+    def blockers(self, stay: Stay, victims: list[Stay], now: float) -> list[Stay]:
+        """The leaving runs that a start waits for."""
+        gone = [other for other in self.evicted if other.stopped + self.set.grace > now]
+        found = dict.fromkeys(victims if self.set.grace else ())
+        for i in {node for node, _, _ in stay.pods}:
+            there = [other for other in gone if any(node == i for node, _, _ in other.pods)]
+            more, wanted = Counter[str](), dict[Stay, Counter[str]]()
+            for other in sorted(there, key=lambda other: len(other.takers)):
+                held = self.held(other, i)
+                for taker in other.takers:
+                    theirs = wanted.setdefault(taker, self.held(taker, i))
+                    promised = held & theirs
+                    held -= promised
+                    theirs -= promised
+                more += held
+            if any(left + 1e-9 < more[name] for name, left in self.idle(i).items()):
+                found.update(dict.fromkeys(there))
+        return list(found)
+
+    def held(self, stay: Stay, i: int) -> Counter[str]:
+        """Whole GPUs, CPUs, memory and pods that a run holds on a node."""
+        pods = [cards for node, cards, _ in stay.pods if node == i]
+        each = asked(stay.task)
+        whole = 0 if need(stay.task) else sum(map(len, pods))
+        return Counter({"gpus": whole, **{name: len(pods) * amount for name, amount in each.items()}})  # type: ignore[dict-item]
+
+    def idle(self, i: int) -> Amounts:
+        """What is free of a node, whole GPUs and what it limits."""
+        spec = self.cluster[i].spec
+        assert spec is not None
+        running = [stay for stay in self.stays if stay.outcome == "running"]
+        held = [(stay.task, sum(node == i for node, _, _ in stay.pods)) for stay in running]
+        return {"gpus": float(len(idle_cards(self.cluster[i]))), **less(limits(spec), *held)}
+
+    def give_back(self, stay: Stay) -> None:
+        """A run that has not begun: as if it had not been tried."""
+        self.starting.remove(stay)
+        self.stays.remove(stay)
+        self.runs[stay.task.index] -= 1
+        self.waiting.append(stay.task)
+        for other in self.evicted:
+            other.takers = [taker for taker in other.takers if taker is not stay]
+        self.seen["given back"] += 1
+
     def evict(self, stay: Stay, now: float) -> None:
         task = stay.task
         progress = max(0.0, now - stay.progress_from)
         saved = progress if self.set.on_grace else progress // task.checkpoint_interval * task.checkpoint_interval
         self.left[task.index] -= saved
         stay.outcome, stay.stopped = "evicted", now
+        self.evicted.append(stay)
         self.evictions += [(now, node) for node in sorted({node for node, _, _ in stay.pods})]
         self.waiting.append(task)
         self.log(now, "evict", stay)
@@ -366,7 +425,7 @@ class OraclePool:
         """Guarantee periods completed by now: one per H hours, and the one a finished run was in."""
         total = 0
         for stay in self.stays:
-            if stay.task.is_spot:
+            if stay.task.is_spot and stay not in self.starting:
                 promised = stay.task.guarantee_hours * 3600
                 length = min(stay.stopped, now) - stay.start
                 total += int(length // promised)
