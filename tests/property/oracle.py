@@ -18,10 +18,6 @@ Choices the rules leave open, taken as the product takes them:
 * yarn-cs and static take the first node, in order of id, that suffices, and spare later tasks first; yarn-cs
   counts idle cards, not their share; its queue blocks inside each class;
 * whole cards are taken lowest number first; equally full cards likewise;
-* what a victim holds is given out at once and held for its grace period: its taker begins when it has left, and so does
-  another that needs more of a node than is idle beside the leaving runs and not promised to those that wait for them
-  (each leaving run gives what it can to its takers in order, those with the fewest takers first);
-* a run that has not begun is not evicted: its task waits as before;
 * CPUs, memory and pods of a node count if `resources` is on, node filters always: a node that lacks any of it has no
   room, and a victim is spared only if the pod fits in every respect.
 """
@@ -37,7 +33,7 @@ from math import floor, inf
 import pyarrow as pa
 
 from gfs import NodeSpec, Priority, Task, Workload
-from promises import CARD, Amounts, Audit, Row, admits, asked, less, limits, pods_inside, rows_of
+from promises import CARD, Audit, Row, admits, asked, less, limits, pods_inside, rows_of
 
 
 @dataclass(frozen=True)
@@ -72,8 +68,6 @@ class Stay:
     """When it finishes, if nobody evicts it."""
     outcome: str = "running"
     stopped: float = inf
-    takers: list[Stay] = field(default_factory=list)
-    """Those that begin only when it has left, a grace period after it was evicted."""
 
 
 Card = list[tuple[Stay, int]]
@@ -126,6 +120,22 @@ def has_the_rest(node: Cards, task: Task) -> bool:
     return admits(node.spec, task) and pods_inside(task, free) >= 1
 
 
+def rest_of(node: Cards) -> dict[str, float]:
+    """What is free on a node besides cards."""
+    if node.spec is None:
+        return {}
+    held = Counter(stay for card in node for stay, _ in card)
+    pods = [(stay.task, cards // max(int(stay.task.gpus_per_pod), 1)) for stay, cards in held.items()]
+    return less(limits(node.spec), *pods)
+
+
+def taken_on(stay: Stay, node: int) -> dict[str, float]:
+    """What a run holds of a node; a part of a card is not counted."""
+    mine = [(cards, micro) for where, cards, micro in stay.pods if where == node]
+    taken = {name: len(mine) * amount for name, amount in asked(stay.task).items()}
+    return {"gpus": float(sum(len(cards) for cards, micro in mine if not micro)), **taken}
+
+
 def cards_held(node: Cards, priority: Priority) -> int:
     return sum(any(stay.task.priority is priority for stay, _ in card) for card in node)
 
@@ -150,9 +160,10 @@ class OraclePool:
         self.waiting: list[Task] = []
         self.stays: list[Stay] = []
         self.starting: list[Stay] = []
+        self.leaving: dict[Stay, tuple[float, list[Stay]]] = {}
+        """Evicted run in its grace period -> when it has left, and the runs that wait for that."""
         self.evictions: list[tuple[float, int]] = []
         """(time, node)"""
-        self.evicted: list[Stay] = []
         self.left = {task.index: work.durations[task.index] for task in self.tasks}
         self.runs = Counter[int]()
         self.rows: list[Row] = []
@@ -178,6 +189,7 @@ class OraclePool:
                 + [stay.end for stay in running]
                 + [stay.start for stay in self.starting]
             )
+            self.leaving = {stay: left for stay, left in self.leaving.items() if left[0] > now}
             for stay in [stay for stay in self.starting if stay.start == now]:
                 self.starting.remove(stay)
                 self.log(now, "start", stay)
@@ -241,21 +253,58 @@ class OraclePool:
         self.waiting.remove(task)
         self.runs[task.index] += 1
         self.stays.append(stay)
-        begun = [victim for victim in victims if victim not in self.starting]
+        evicted = [victim for victim in victims if victim not in self.starting]
         for victim in victims:
-            if victim in begun:
-                self.evict(victim, now)
+            if victim in self.starting:
+                self.take_back(victim)
             else:
-                self.give_back(victim)
-        blockers = self.blockers(stay, begun, now)
-        for blocker in blockers:
-            blocker.takers.append(stay)
-        self.begin(stay, max([now, *(blocker.stopped + self.set.grace for blocker in blockers)]), now)
+                self.evict(victim, now)
+        blockers = self.blockers(stay, evicted, now) if self.set.grace else []
+        self.begin(stay, max([now, *(self.leaving[each][0] for each in blockers)]), now)
+        for each in blockers:
+            self.leaving[each][1].append(stay)
         if victims and task.pods > 1:
             self.seen["HP gang preempts"] += 1
         if victims and need(task):
             self.seen["fraction preempts"] += 1
         return True
+
+    def blockers(self, stay: Stay, victims: list[Stay], now: float) -> list[Stay]:
+        """The evicted runs that must leave first: its own victims, and those that are still on what it takes.
+
+        A node has what is idle on it now, less what leaving runs hold beyond what those get that wait for them.
+        """
+        self.leaving |= {victim: (now + self.set.grace, []) for victim in victims}
+        found = dict.fromkeys(victims)
+        for node in {node for node, _, _ in stay.pods}:
+            there = [each for each in self.leaving if any(where == node for where, _, _ in each.pods)]
+            idle = {"gpus": len(idle_cards(self.cluster[node])), **rest_of(self.cluster[node])}
+            wanted: dict[Stay, dict[str, float]] = {}
+            beyond = dict.fromkeys(idle, 0.0)
+            for each in sorted(there, key=lambda each: len(self.leaving[each][1])):
+                held = taken_on(each, node)
+                for taker in self.leaving[each][1]:
+                    theirs = wanted.setdefault(taker, taken_on(taker, node))
+                    for name in held:
+                        promised = min(held[name], theirs.get(name, 0.0))
+                        held[name] -= promised
+                        theirs[name] = theirs.get(name, 0.0) - promised
+                for name in beyond:
+                    beyond[name] += held.get(name, 0.0)
+            if there and any(idle[name] + 1e-9 < beyond[name] for name in idle):
+                found |= dict.fromkeys(there)
+                self.seen["start waits for others' victims"] += not victims
+        return list(found)
+
+    def take_back(self, stay: Stay) -> None:
+        """A spot run that has not begun makes room: its task waits as if it had not been tried."""
+        self.starting.remove(stay)
+        for _, takers in self.leaving.values():
+            if stay in takers:
+                takers.remove(stay)
+        stay.outcome = "taken back"
+        self.runs[stay.task.index] -= 1
+        self.waiting.append(stay.task)
 
     def admitted(self, task: Task) -> bool:
         """For every guarantee h on offer up to its own: spot cards in use with guarantee >= h, plus w*g, within Q_h.
@@ -295,57 +344,12 @@ class OraclePool:
         else:
             self.log(now, "start", stay)
 
-    def blockers(self, stay: Stay, victims: list[Stay], now: float) -> list[Stay]:
-        """The leaving runs that a start waits for."""
-        gone = [other for other in self.evicted if other.stopped + self.set.grace > now]
-        found = dict.fromkeys(victims if self.set.grace else ())
-        for i in {node for node, _, _ in stay.pods}:
-            there = [other for other in gone if any(node == i for node, _, _ in other.pods)]
-            more, wanted = Counter[str](), dict[Stay, Counter[str]]()
-            for other in sorted(there, key=lambda other: len(other.takers)):
-                held = self.held(other, i)
-                for taker in other.takers:
-                    theirs = wanted.setdefault(taker, self.held(taker, i))
-                    promised = held & theirs
-                    held -= promised
-                    theirs -= promised
-                more += held
-            if any(left + 1e-9 < more[name] for name, left in self.idle(i).items()):
-                found.update(dict.fromkeys(there))
-        return list(found)
-
-    def held(self, stay: Stay, i: int) -> Counter[str]:
-        """Whole GPUs, CPUs, memory and pods that a run holds on a node."""
-        pods = [cards for node, cards, _ in stay.pods if node == i]
-        each = asked(stay.task)
-        whole = 0 if need(stay.task) else sum(map(len, pods))
-        return Counter({"gpus": whole, **{name: len(pods) * amount for name, amount in each.items()}})  # type: ignore[dict-item]
-
-    def idle(self, i: int) -> Amounts:
-        """What is free of a node, whole GPUs and what it limits."""
-        spec = self.cluster[i].spec
-        assert spec is not None
-        running = [stay for stay in self.stays if stay.outcome == "running"]
-        held = [(stay.task, sum(node == i for node, _, _ in stay.pods)) for stay in running]
-        return {"gpus": float(len(idle_cards(self.cluster[i]))), **less(limits(spec), *held)}
-
-    def give_back(self, stay: Stay) -> None:
-        """A run that has not begun: as if it had not been tried."""
-        self.starting.remove(stay)
-        self.stays.remove(stay)
-        self.runs[stay.task.index] -= 1
-        self.waiting.append(stay.task)
-        for other in self.evicted:
-            other.takers = [taker for taker in other.takers if taker is not stay]
-        self.seen["given back"] += 1
-
     def evict(self, stay: Stay, now: float) -> None:
         task = stay.task
         progress = max(0.0, now - stay.progress_from)
         saved = progress if self.set.on_grace else progress // task.checkpoint_interval * task.checkpoint_interval
         self.left[task.index] -= saved
         stay.outcome, stay.stopped = "evicted", now
-        self.evicted.append(stay)
         self.evictions += [(now, node) for node in sorted({node for node, _, _ in stay.pods})]
         self.waiting.append(task)
         self.log(now, "evict", stay)
@@ -425,7 +429,7 @@ class OraclePool:
         """Guarantee periods completed by now: one per H hours, and the one a finished run was in."""
         total = 0
         for stay in self.stays:
-            if stay.task.is_spot and stay not in self.starting:
+            if stay.task.is_spot:
                 promised = stay.task.guarantee_hours * 3600
                 length = min(stay.stopped, now) - stay.start
                 total += int(length // promised)

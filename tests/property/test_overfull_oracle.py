@@ -124,7 +124,7 @@ def test_fgd_and_gangs_make_room(stage: Stage) -> None:
     """FGD with the fewest victims where no card is divided; the search for gangs with enough."""
     mix = ArrivalMix()
     mix.learn(ASKS)
-    fgd, gang = FgdPreemptor(stage.pool, mix), GangPreemptor(stage.state, period=PERIOD)
+    fgd, gang = FgdPreemptor(stage.pool, mix), GangPreemptor(stage.state)
     whole = not any(node.shares for node in stage.pool.nodes)
     for task in ASKS:
         if any(pods_that_fit(stage, node, task) for node in stage.pool.nodes):

@@ -155,9 +155,8 @@ class Cluster:
                         if hours == 2.0 and not kept._ended:
                             assert kept.longest(hours, self.now) == longest
                 case Reservation() as reservation:
-                    in_order = sorted(waits, key=lambda each: (each.since, each.task.index))
-                    assert list(reservation._since.values()) == [(each.task, each.since) for each in in_order]
-                    assert reservation.task is None or reservation.task.index in state.waiting
+                    task = reservation.task
+                    assert task is None or state.waiting[task.index].since == reservation.reserved.since
         for row in self.scheduler.pools["A100"].policy.quota.rows():
             assert 0 <= row.quota <= 10
             assert ceil(row.guarantee_hours) <= 4

@@ -24,7 +24,7 @@ from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.core.trial import Trial
 from gfs.domain.units import MICRO
-from gfs.policies.gfs.gang_victims import GangSearch, Weights
+from gfs.policies.gfs.gang_victims import EvictionCost, GangPreemptor, GangSearch
 from gfs.policies.gfs.preemption import GfsPreemptor
 from gfs.policies.gfs.spot_table import NOBODY, SpotTable
 
@@ -209,8 +209,13 @@ def compare_choices(state: PoolState, asked: list[Role], now: float) -> Counter[
 # -- several of one node ---------------------------------------------------------------------------------------
 
 
-def least(search: GangSearch, state: PoolState, node: Node, role: Role, weights: Weights, now: float) -> float:
-    """The least weight of any set of spot runs of the node that makes room for one more pod, by trying all."""
+def search_for(state: PoolState, role: Role, pods: int, price: float) -> GangSearch:
+    preemptor = GangPreemptor(state, eviction_price=price)
+    return GangSearch(state.pool, preemptor.spot, role, pods, preemptor.losses(1000.0), price)
+
+
+def least(state: PoolState, node: Node, role: Role, cost: EvictionCost, now: float) -> float:
+    """The least cost of any set of spot runs of the node that makes room for one more pod, by trying all."""
 
     def pods(gone: Collection[Run]) -> int:
         free = {GPUS: float(node.idle - node.surplus), **node.free}
@@ -230,50 +235,48 @@ def least(search: GangSearch, state: PoolState, node: Node, role: Role, weights:
     for size in range(1, len(runs) + 1):
         for some in combinations(runs, size):
             if pods(some) > before:
-                best = min(best, sum(weights.of(run, now) for run in some))
+                best = min(best, sum(cost.of(run, now) for run in some))
     return best
 
 
-def compare_bundles(state: PoolState, asked: Sequence[Role], weights: Weights) -> int:
-    """Compares the lightest runs on every node without divided GPUs; how often several had to go."""
+def compare_bundles(state: PoolState, asked: Sequence[Role], price: float) -> int:
+    """Compares the cheapest runs on every node without divided GPUs; how often several had to go."""
     task, several = Task(99, "h", "lab", "A100", Priority.HP, 0, 0, 0.0, mixed=tuple(asked)), 0
     for role in task.roles:
-        search = GangSearch(state.pool, SpotTable(state.pool), role, role.pods, weights, 1000.0)
+        search, each = search_for(state, role, role.pods, price), EvictionCost(price, state.rules)
         for node in state.pool.nodes:
             if node.spot and not node.shares and state.pool.admits(node, role):
-                runs, weight = search._lightest(node)
+                runs, cost = search._cheapest(node)
                 numbers = [search._spot.runs[number] for number in runs]
-                assert weight == pytest.approx(least(search, state, node, role, weights, 1000.0))
-                assert weight == inf or weight == pytest.approx(sum(weights.of(run, 1000.0) for run in numbers if run))
+                assert cost == pytest.approx(least(state, node, role, each, 1000.0))
+                assert cost == inf or cost == pytest.approx(sum(each.of(run, 1000.0) for run in numbers if run))
                 several += len(runs) > 1
     return several
 
 
-EQUAL_AND_NOT = among(Weights(0.0), Weights(1e-4))
+PRICES = among(0.5, 2.0, 1e6)
 
 
 @settings(max_examples=200)
 @given(
     state=pools(limited=False, fractions=False),
     asked=st.lists(roles(ports=False, whole=True), min_size=1, max_size=4),
-    weights=EQUAL_AND_NOT,
+    price=PRICES,
 )
-def test_the_lightest_of_one_node_are_exact_where_only_gpus_count(
-    state: PoolState, asked: list[Role], weights: Weights
+def test_the_cheapest_of_one_node_are_exact_where_only_gpus_count(
+    state: PoolState, asked: list[Role], price: float
 ) -> None:
-    compare_bundles(state, asked, weights)
+    compare_bundles(state, asked, price)
 
 
 @settings(max_examples=300)
 @given(
     state=pools(fractions=False),
     asked=st.lists(roles(ports=False, whole=True), min_size=1, max_size=4),
-    weights=EQUAL_AND_NOT,
+    price=PRICES,
 )
-def test_the_lightest_of_one_node_are_exact_where_all_counts(
-    state: PoolState, asked: list[Role], weights: Weights
-) -> None:
-    compare_bundles(state, asked, weights)
+def test_the_cheapest_of_one_node_are_exact_where_all_counts(state: PoolState, asked: list[Role], price: float) -> None:
+    compare_bundles(state, asked, price)
 
 
 @settings(max_examples=200)
@@ -281,12 +284,12 @@ def test_the_lightest_of_one_node_are_exact_where_all_counts(
     state=pools(),
     role=roles(ports=False, whole=True),
     pods=st.integers(1, 5),
-    weights=EQUAL_AND_NOT,
+    price=PRICES,
 )
-def test_victims_of_a_gang_make_room_for_all_of_it(state: PoolState, role: Role, pods: int, weights: Weights) -> None:
+def test_victims_of_a_gang_make_room_for_all_of_it(state: PoolState, role: Role, pods: int, price: float) -> None:
     (asked,) = Task(99, "h", "lab", "A100", Priority.HP, 0, 0, 0.0, mixed=(role,)).roles
     before = state.pool.slots(asked)
-    victims = GangSearch(state.pool, SpotTable(state.pool), asked, pods, weights, 1000.0).victims()
+    victims = search_for(state, asked, pods, price).victims()
     if victims is None:
         return
     assert len(set(victims)) == len(victims) > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gfs.assembly.context import Context
@@ -14,8 +13,8 @@ from gfs.policies.fgd.placement import FgdPlacer
 from gfs.policies.fgd.preemption import FgdPreemptor
 from gfs.policies.gfs.gang_victims import GangPreemptor
 from gfs.policies.gfs.preemption import GfsPreemptor
-from gfs.policies.gfs.reservation import Reservation, ReservationPlacer, ReservationQueue
-from gfs.policies.gfs.scoring import GfsPlacer
+from gfs.policies.gfs.reservation import Reservation, ReservationQueue
+from gfs.policies.gfs.scoring import GfsPlacer, GfsPlusPlacer
 from gfs.policies.lyra import LoanPlacer, ReclaimPreemptor
 from gfs.policies.placement import best_fit, first_fit
 from gfs.policies.preemption import Draws, FirstNodePreemptor, RandomPreemptor
@@ -24,10 +23,10 @@ from gfs.policies.queues import FcfsQueue, HeadBlockingQueue, SizedQueue
 # -- the paper's scheduler, and the paper's variants of it with a part left out ------------------------------
 
 
-def by_cost(context: Context, make: Callable[..., Preemptor] = GfsPreemptor) -> Preemptor:
-    """A preemptor that goes by the paper's cost."""
-    tell = context.tell_alternatives
-    return make(context.state, beta=context.parameters.beta, period=context.period, tell=tell)
+def _by_cost(context: Context) -> Preemptor:
+    return GfsPreemptor(
+        context.state, beta=context.parameters.beta, period=context.period, tell=context.tell_alternatives
+    )
 
 
 def _best_fit(context: Context) -> Placer:
@@ -39,7 +38,7 @@ GFS = Composition(
     "the paper's scheduler: packs, keeps classes together, evicts where least work is lost",
     queue=SizedQueue,
     placer=lambda context: GfsPlacer(context.state, gamma=context.parameters.gamma, m=context.parameters.m),
-    preemptor=by_cost,
+    preemptor=_by_cost,
     quota="forecast",
 )
 GFS_E = replace(
@@ -58,18 +57,19 @@ GFS_SP = replace(GFS_P, name="gfs-sp", summary="gfs without scores and preemptio
 # -- beyond the paper ----------------------------------------------------------------------------------------
 
 
-def _apart_and_reserved(context: Context, reservation: Reservation) -> Placer:
-    gamma, m = context.parameters.gamma, context.parameters.m
-    return ReservationPlacer(context.state, reservation, gamma=gamma, m=m, caution=caution(context, ADAPTIVE))
+def _for_gangs(context: Context, reservation: Reservation) -> Preemptor:
+    return GangPreemptor(
+        context.state, eviction_price=context.parameters.eviction_price, tell=context.tell_alternatives
+    )
 
 
 GFS_PLUS = LearningComposition(
     "gfs-plus",
     "gfs and more: classes apart, whole gangs as victims, a quota that keeps the promise, nobody starves",
     queue=SizedQueue,
-    learner=lambda c: Reservation(c.state, c.parameters.starvation_timeout, c.reservation_cost),
-    placer=_apart_and_reserved,
-    preemptor=lambda context, reservation: by_cost(context, GangPreemptor),
+    learner=lambda c: Reservation(c.state, c.parameters.starvation_timeout, c.parameters.tick, c.reservation_cost),
+    placer=lambda c, reservation: GfsPlusPlacer(c.state, reservation, caution=caution(c, ADAPTIVE)),
+    preemptor=_for_gangs,
     quota=ADAPTIVE,
     spot_queue=lambda context, reservation: ReservationQueue(reservation, context.pool.demand),
 )

@@ -103,9 +103,10 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
             0.5, 0.999, "probability that HP demand stays below its forecast; 1 - p: share of guarantees that may break"
         ),
     ] = 0.9
-    theta: Annotated[float, number(0, NEVER, "seconds of spot waiting from which on feedback may raise the quota")] = (
-        3600.0
-    )
+    theta: Annotated[
+        float,
+        number(0, NEVER, "seconds of spot waiting from which on feedback may raise the quota (quotas that forecast)"),
+    ] = 3600.0
     eta_min: Annotated[
         float, number(0, 1000, "lower bound of eta, by which eviction feedback multiplies the forecast quota")
     ] = 0.1
@@ -132,7 +133,16 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         Literal["off", "on"], about("on: CPUs, memory and pods of nodes limit what fits, not only GPUs")
     ] = "off"
     alpha: Annotated[float, number(0, 1e6, "weight of useful GPU time in the objective")] = 0.5
-    beta: Annotated[float, number(0, 1e6, "weight of wasted work in the preemption cost (gfs, gfs-plus)")] = 0.5
+    beta: Annotated[float, number(0, 1e6, "weight of wasted work in the preemption cost (gfs)")] = 0.5
+    eviction_price: Annotated[
+        float,
+        number(
+            0.001,
+            1e6,
+            "GPU-hours that a task's first eviction costs beside the work it loses; its n-th costs n times that"
+            " (gfs-plus)",
+        ),
+    ] = 2.0
     gamma: Annotated[float, number(0, 1, "weight of the last hour in a node's eviction history (gfs)")] = 0.8
     m: Annotated[float, number(1, 1000, "how sharply a node's eviction history counts (gfs)")] = 3.0
     pools: tuple[PoolSettings, ...] = ()

@@ -87,14 +87,13 @@ def _fixed(context: Context) -> Quota:
 
 
 def _adaptive(context: Context) -> Quota:
-    """A reserve of idle cards follows the share of broken guarantees."""
+    """A reserve of idle GPUs follows the share of broken guarantees."""
     state = context.state
     return AdaptiveQuota(
         context.pool,
         BrokenRates(state.ledger, state.remember(EarlierPromises)),
         _waits(context),
         p=context.parameters.p,
-        theta=context.parameters.theta,
         guarantees=context.guarantees,
         memory=_reserve(context),
     )

@@ -15,16 +15,17 @@ from bisect import bisect, bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, groupby
+from typing import Any
 
 from gfs.core.node import Node
 from gfs.core.pool import Pool
 from gfs.domain.task import Role
 
-Rank = int | None
-"""Lower is better; None: not for this view."""
+Rank = Any
+"""A number, or a tuple of criteria; lower is better. None: not for this view."""
 
 
-def _rank(entry: tuple[int, Bucket]) -> int:
+def _rank(entry: tuple[Rank, Bucket]) -> Rank:
     return entry[0]
 
 
@@ -66,7 +67,7 @@ class _Level:
     __slots__ = ("limit", "nodes", "views")
 
     def __init__(self, views: int) -> None:
-        self.views: list[list[tuple[int, int, Bucket]]] = [[] for _ in range(views)]
+        self.views: list[list[tuple[Rank, int, Bucket]]] = [[] for _ in range(views)]
         """View -> (rank, serial number, bucket), sorted."""
         self.nodes: list[list[Nodes]] = [[] for _ in range(views)]
         """View -> the nodes of these buckets."""
@@ -234,12 +235,12 @@ class NodeIndex:
     def ranked(self, role: Role, view: int = 0) -> Iterator[Node]:
         """Every node with cards for one more pod, best first: for pods that ask for more than GPUs."""
         levels = self._views[view]
-        entries: list[Iterator[tuple[int, Bucket]]] = []
+        entries: list[Iterator[tuple[Rank, Bucket]]] = []
         if role.share:
             entries.append((rank, bucket) for rank, _, bucket in levels[0] if bucket.room >= role.share)
         entries += [((rank, bucket) for rank, _, bucket in level) for level in levels[max(role.cards, 1) :]]
         if self._fullest_first:
-            in_turn: Iterator[tuple[int, Bucket]] = chain.from_iterable(entries)
+            in_turn: Iterator[tuple[Rank, Bucket]] = chain.from_iterable(entries)
         else:
             in_turn = merge(*entries, key=_rank)
         for _, equals in groupby(in_turn, key=lambda entry: (entry[1].idle if self._fullest_first else 0, entry[0])):
@@ -259,13 +260,11 @@ class NodeIndex:
 
     def _before(self, bucket: Bucket, other: Bucket, view: int) -> bool:
         rank, other_rank = bucket.ranks[view], other.ranks[view]
-        assert rank is not None
-        assert other_rank is not None
         if rank != other_rank:
-            return rank < other_rank
+            return bool(rank < other_rank)
         return bucket.first < other.first
 
-    def _first_of_equals(self, bucket: Bucket, level: list[tuple[int, int, Bucket]], view: int) -> Bucket:
+    def _first_of_equals(self, bucket: Bucket, level: list[tuple[Rank, int, Bucket]], view: int) -> Bucket:
         """Of the buckets with this one's rank, the one with the first node. Empty ones leave the level."""
         rank = bucket.ranks[view]
         equals = [other for r, _, other in level if r == rank]

@@ -150,7 +150,7 @@ class QuotaRow(NamedTuple):
     demand: float = nan
     """The bound on HP demand over the guarantee that the inventory is what it leaves of the pool."""
     eviction_rate: float = nan
-    """Evicted runs / runs that ended over the last H hours (`adaptive`: broken / all guarantees of a week)."""
+    """Evicted runs / runs that ended over the last H hours (`adaptive`: broken / all guarantees of 5 days)."""
     longest_wait: float = nan
     """Seconds of the longest current or recent wait of a spot task."""
     forecaster: str = ""

@@ -44,7 +44,7 @@ WHOLE_SECOND = 1.0
 """The API server cuts times to whole seconds. So an adopted run begins a second after its last pod, and no checkpoint
 counts as taken before it can be."""
 MOST_RUNS = 11
-"""Runs that notes on pods are believed: a task that was stopped twelve times is spared, and users can write notes."""
+"""Runs that notes on pods are believed: each raises the price of an eviction, and users can write notes."""
 
 
 @dataclass(slots=True, eq=False)

@@ -7,16 +7,17 @@ node has been returned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 
-from gfs.core.index import NodeIndex, Rank
+from gfs.core.index import Rank
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
 from gfs.core.pool import Pool
-from gfs.core.ports import Placer, Preemptor, Victims
+from gfs.core.ports import Preemptor, Victims
 from gfs.core.run import Run
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Role
+from gfs.policies.placement import IndexPlacer
 
 COST_DIGITS = 12
 """Costs are compared to so many digits."""
@@ -39,14 +40,11 @@ def ranks_of(hp_cards: int, spot_cards: int) -> Ranks:
     return ON_LOAN if spot_cards else EMPTY
 
 
-class LoanPlacer(Placer):
+class LoanPlacer(IndexPlacer):
     """Best fit (the fewest idle cards that suffice, ties by node id) among the nodes of the task's class."""
 
-    fills_up = True  # a pod leaves its node with fewer idle cards, and still of the task's class
-
     def __init__(self, pool: Pool) -> None:
-        super().__init__(pool)
-        self._index = NodeIndex(pool, views=len(Priority))
+        super().__init__(pool, views=len(Priority))
         bucket = self._bucket = self._index.bucket
         self._index.follow(
             plain=lambda size, idle, hp: bucket(idle, 0, ranks_of(hp, size - idle - hp)),
@@ -56,17 +54,9 @@ class LoanPlacer(Placer):
     def _ranks_of(self, node: Node) -> Ranks:
         return ranks_of(node.hp_cards, node.spot_cards)
 
-    def choose(self, role: Role) -> Node | None:
-        """The node for one more pod of the task, or None."""
-        return self._index.choose(role, role.priority)
-
-    def ranked(self, role: Role) -> Iterator[Node]:
-        """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(role, role.priority)
-
-    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
-        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        return self._index.best_of(nodes, role.priority)
+    def view(self, role: Role) -> int:
+        """Returns the order of nodes for the role's class."""
+        return role.priority
 
     def closed(self, role: Role) -> tuple[int, str]:
         """Nodes with room for a pod of the task that belong to the other class, and whose they are."""

@@ -15,30 +15,41 @@ FEW = 16
 """Nodes that are looked at one by one in the placer's order, before all of them are counted at once."""
 
 
-class FitPlacer(Placer):
-    """The first node that suffices: by id, or among those with the fewest idle GPUs."""
+class IndexPlacer(Placer):
+    """Takes nodes in the order of an index."""
 
     fills_up = True
 
-    def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
+    def __init__(self, pool: Pool, *, views: int = 1, fullest_first: bool = True) -> None:
         super().__init__(pool)
-        self._index = NodeIndex(pool, fullest_first=fullest_first)
+        self._index = NodeIndex(pool, views=views, fullest_first=fullest_first)
+
+    def view(self, role: Role) -> int:
+        """Returns the order of nodes that counts for the role; here there is only one."""
+        return 0
+
+    def choose(self, role: Role) -> Node | None:
+        """Returns the node for one more pod of the role, or None."""
+        return self._index.choose(role, self.view(role))
+
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """Returns the nodes with GPUs for one more pod of the role, best first."""
+        return self._index.ranked(role, self.view(role))
+
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
+        """Returns the best of these nodes, which all have room for one more pod; None if it refuses them."""
+        return self._index.best_of(nodes, self.view(role))
+
+
+class FitPlacer(IndexPlacer):
+    """The first node that suffices: by id, or among those with the fewest idle GPUs."""
+
+    def __init__(self, pool: Pool, *, fullest_first: bool) -> None:
+        super().__init__(pool, fullest_first=fullest_first)
         bucket = self._index.bucket
         self._index.follow(
             plain=lambda size, idle, hp: bucket(idle, 0, (0,)), special=lambda node: bucket(node.idle, node.room, (0,))
         )
-
-    def choose(self, role: Role) -> Node | None:
-        """The node for one more pod of the role, or None."""
-        return self._index.choose(role)
-
-    def ranked(self, role: Role) -> Iterator[Node]:
-        """The nodes with GPUs for one more pod of the role, best first."""
-        return self._index.ranked(role)
-
-    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
-        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        return self._index.best_of(nodes)
 
 
 def best_fit(pool: Pool) -> FitPlacer:

@@ -2,17 +2,16 @@
 
 Spot tasks may take what is idle but for a *reserve* of cards, which HP tasks start on without evicting anybody. It
 holds at every start, not only at ticks. Feedback moves its share of the pool, by days, until the share b of guarantees
-that were broken in the last week lies between half of 1 - p and all of it. With aim = 0.7 (1 - p), a step of a fifth a
-day of the share, or of 3% of the pool where that is more, and l, the longest wait of a spot task:
+that were broken in the last 5 days lies between half of 1 - p and all of it. With aim = 0.7 (1 - p), and a step that in
+5 days adds up to the share, or to 3% of the pool where that is more:
 
     b > aim                               share += step * min(b / aim - 1, 1)
-    b < aim and l > 0, or l > theta       share -= step * (1 - b / aim)
-      where the share is 3% or less
+    b < aim and a spot task waits         share -= step * (1 - b / aim)
     else, where it is below 3%            share += step
     quota = S0 + Sa - floor(share * C)
 
-So 3% are kept whatever is promised while nobody waits for long: they cost next to nothing then, and HP finds cards at
-once. Where spot tasks wait for long, p alone decides (docs/decisions/0049).
+So 3% are kept whatever is promised while no spot task waits: they cost next to nothing then, and HP finds GPUs at
+once. Where spot tasks wait, p alone decides (docs/decisions/0049).
 
 It begins with 3% of the pool at p = 0.9, and with more the more is promised, as the power 5/8 of 0.1 / (1 - p). A
 strict promise is broken in the days that a reserve takes to grow.
@@ -32,14 +31,12 @@ from gfs.domain.units import DAY, HOUR, MICRO
 from gfs.quota.feedback import BrokenRates
 from gfs.quota.waits import SpotWaits
 
-WINDOW = 7 * DAY
-"""How far back broken guarantees count. One bad day is no reason to leave GPUs idle on the next."""
+PERIOD = 5 * DAY
+"""Broken guarantees of so long count, and the share moves by itself in so long at most: faster it overshoots."""
 AIM = 0.7
 """Of 1 - p: what is broken should come to lie between half and all of it. Below the middle: it comes in bursts."""
-PACE = 0.2
-"""How much of itself the share moves by in a day, at most. What was broken counts for a week: faster, it overshoots."""
 CALM, MOST = 0.03, 0.32
-"""Shares of the pool: what is kept while nobody waits for long, and the upper bound."""
+"""Shares of the pool: what is kept while no spot task waits, and the upper bound."""
 
 
 def first_share(p: float) -> float:
@@ -76,7 +73,6 @@ class AdaptiveQuota(Quota):
         waits: SpotWaits,
         *,
         p: float,
-        theta: float,
         guarantees: Sequence[float],
         memory: ReserveMemory | None = None,
     ) -> None:
@@ -84,7 +80,6 @@ class AdaptiveQuota(Quota):
         self._rates = rates
         self._waits = waits
         self._aim = AIM * (1 - p)
-        self._theta = theta
         self.horizons = tuple(sorted(guarantees))
         self._memory = memory = memory or ReserveMemory()
         first = first_share(p)
@@ -94,22 +89,22 @@ class AdaptiveQuota(Quota):
     def tick(self, now: float) -> None:
         """Move the reserves."""
         memory = self._memory
-        days = min(max(now - memory.now, 0.0), HOUR) / DAY
+        seconds = min(max(now - memory.now, 0.0), HOUR)
         capacity = self._pool.capacity
         for hours in self.horizons:
-            broken, wait = self._rates.rate(hours, now, back=WINDOW), self._waits.longest(hours, now)
-            share = memory.shares[hours] = self._moved(memory.shares[hours], broken, wait, days)
+            broken, wait = self._rates.rate(hours, now, back=PERIOD), self._waits.longest(hours, now)
+            share = memory.shares[hours] = self._moved(memory.shares[hours], broken, wait, seconds)
             left = self._left(hours)
             memory.rows[hours] = QuotaRow(hours, left, share, left, capacity - left, broken, wait)
         memory.now = now
 
-    def _moved(self, share: float, broken: float, wait: float, days: float) -> float:
-        """The share after so many days with this part of the guarantees broken and this longest wait."""
+    def _moved(self, share: float, broken: float, wait: float, seconds: float) -> float:
+        """The share after so many seconds with this part of the guarantees broken and this longest wait."""
         off = broken / self._aim - 1
-        step = PACE * days * max(share, CALM)
+        step = seconds / PERIOD * max(share, CALM)
         if off > 0:
             share += step * min(off, 1.0)
-        elif wait > (0.0 if share > CALM else self._theta):
+        elif wait > 0:
             share += step * off
         elif share < CALM:
             share = min(share + step, CALM)
@@ -137,7 +132,7 @@ class AdaptiveQuota(Quota):
         return [row._replace(quota=self._left(hours)) for hours, row in self._memory.rows.items()]
 
     def why(self, guarantee_hours: float) -> str:
-        """Such as '92 GPUs are kept for HP, 6% of guarantees broken in a week'."""
+        """Such as '92 GPUs are kept for HP, 6% of guarantees broken in 5 days'."""
         row = self._memory.rows.get(self._horizon(guarantee_hours))
-        broken = f", {row.eviction_rate:.0%} of guarantees broken in a week" if row is not None else ""
+        broken = f", {row.eviction_rate:.0%} of guarantees broken in 5 days" if row is not None else ""
         return f"{self._reserve(guarantee_hours):,} GPUs are kept for HP{broken}"

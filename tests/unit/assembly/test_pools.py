@@ -14,7 +14,7 @@ from gfs.assembly.run import run_simulation
 from gfs.assembly.schedulers import build_scheduler, quota_in_force, warn_of_idle_settings
 from gfs.batch.comparison import run_all
 from gfs.plans.evidence import sums_by_pool
-from gfs.policies.gfs.reservation import ReservationPlacer
+from gfs.policies.gfs.scoring import GfsPlusPlacer
 from gfs.policies.greedy import GreedyPolicy
 from gfs.quota.adaptive import AdaptiveQuota
 from gfs.quota.static import FixedQuota
@@ -111,9 +111,9 @@ class TestLive:
         core.handle(0.0, [NodesChanged([NodeChange(NodeChangeKind.ADDED, node) for node in machines])])
         a100, a10 = (cast(GreedyPolicy, core.pools[model].policy) for model in ("A100", "A10"))
         assert isinstance(a100.quota, AdaptiveQuota)
-        assert isinstance(a100._placer, ReservationPlacer)
+        assert isinstance(a100._placer, GfsPlusPlacer)
         assert isinstance(a10.quota, FixedQuota)
-        assert not isinstance(a10._placer, ReservationPlacer)
+        assert not isinstance(a10._placer, GfsPlusPlacer)
 
     def test_the_table_of_live_settings_wins(self, tmp_path: Path) -> None:
         from gfs.live.service import LiveOptions, Service

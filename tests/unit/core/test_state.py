@@ -32,7 +32,7 @@ from gfs.core.state import PoolState
 from gfs.domain.errors import StalePolicyError
 from gfs.domain.units import DAY, HOUR
 from gfs.forecasting.meter import SLACK, STEP, DemandMeter
-from gfs.policies.gfs.reservation import Reservation, ReservedNodes
+from gfs.policies.gfs.reservation import ReservedNodes
 from gfs.quota.waits import SpotWaits
 
 T = TypeVar("T")
@@ -107,7 +107,6 @@ def test_a_task_cancelled_while_it_waits_leaves_no_trace(scheduler: str) -> None
     assert live.part(DemandMeter).level().sum() == 4
     assert live.part(SpotWaits).longest(0.1, 4000.0) == 0
     if scheduler == "gfs-plus":
-        assert not live.part(Reservation)._since
         assert state.memory[ReservedNodes].task is None
     live.tell(3020, Finished(live.run("h1")))
     plan = live.tell(3300, Tick())

@@ -5,22 +5,32 @@ from __future__ import annotations
 import pytest
 
 from builders import Draft, Stage, Story, hp, nodes, play, spot
-from gfs.core.run import Run
 from gfs.policies.gfs.reservation import Reservation, ReservationCost
-from gfs.policies.gfs.scoring import ClassSeparatingPlacer, GfsPlacer
+from gfs.policies.gfs.scoring import GfsPlacer, GfsPlusPlacer
+
+TICK = 300.0
+
+
+def waiting(stage: Stage) -> Reservation:
+    """For tasks that have waited for more than an hour."""
+    return Reservation(stage.state, 3600.0, TICK, ReservationCost())
+
+
+def placer(stage: Stage, caution: float = 1.0) -> GfsPlusPlacer:
+    return GfsPlusPlacer(stage.state, waiting(stage), caution=lambda: caution)
 
 
 def test_hp_goes_beside_hp_and_spot_away_from_it() -> None:
     stage = Stage(8, 8, 8)
     stage.holds("n0", hp("h", gpus=2))
     stage.holds("n1", spot("s", gpus=6))
-    apart, packing = ClassSeparatingPlacer(stage.state), GfsPlacer(stage.state)
+    apart, packing = placer(stage), GfsPlacer(stage.state)
     assert packing.choose(hp("h2", gpus=1).task(9)) is stage.node("n1")  # the fullest node, whoever is on it
     assert apart.choose(hp("h2", gpus=1).task(9)) is stage.node("n0")
     assert apart.choose(spot("s2", gpus=2).task(9)) is stage.node("n1")  # no HP there, and fuller than n2
-    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n2")
-    stage.holds("n2", hp("h3", gpus=8))
-    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n0")
+    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n0")  # gaps come before empty nodes
+    stage.holds("n2", hp("h3", gpus=1))
+    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n2")  # none is empty: where HP holds fewest
 
 
 def test_the_last_empty_nodes_are_not_for_spot_tasks() -> None:
@@ -29,7 +39,7 @@ def test_the_last_empty_nodes_are_not_for_spot_tasks() -> None:
     stage.holds("n0", hp("h0", gpus=4))
     for i in range(1, 97):
         stage.holds(f"n{i}", hp(f"h{i}", gpus=8))
-    apart = ClassSeparatingPlacer(stage.state)
+    apart = placer(stage)
     small, whole = spot("s", gpus=4).task(900), spot("w", gpus=8).task(901)
     assert apart.choose(whole) is stage.node("n97")  # 3 are empty: one may go
     assert apart.choose(small) is stage.node("n0")
@@ -55,18 +65,31 @@ def test_as_caution_falls_fewer_nodes_are_kept_empty() -> None:
         stage.holds(f"n{i}", hp(f"h{i}", gpus=8))
     whole = spot("w", gpus=8).task(900)
     for caution, kept in ((1.0, 2), (0.5, 1), (0.49, 0), (0.0, 0)):
-        apart = ClassSeparatingPlacer(stage.state, caution=lambda caution=caution: caution)
+        apart = placer(stage, caution)
         assert (apart.choose(whole) is None) == (kept == 2)
         assert apart.closed(whole)[0] == kept
 
 
-def test_where_spot_tasks_wait_for_long_the_adaptive_quota_gives_up_empty_nodes_too() -> None:
-    # 50 nodes, one of them kept, and 12 GPUs, 3%, reserved. w waits for the one empty node. After an hour (theta) the
-    # reserve begins to shrink by 0.6 points a day, with the first step no node is kept, and when less than a GPU of the
-    # 400, 0.25%, is reserved, w starts: 2.75 / 0.6 days later.
+def test_spot_tasks_fill_gaps_while_a_node_is_empty() -> None:
+    # HP holds 6 GPUs of n0, spot 4 of n1; n2 is empty, and one node of three is not kept.
+    stage = Stage(8, 8, 8)
+    stage.holds("n0", hp("h", gpus=6))
+    stage.holds("n1", spot("s", gpus=4))
+    apart = placer(stage)
+    assert apart.choose(spot("a", gpus=2).task(9)) is stage.node("n0")
+    assert apart.choose(spot("b", gpus=4).task(9)) is stage.node("n1")
+    assert apart.choose(spot("c", gpus=8).task(9)) is stage.node("n2")
+    stage.holds("n2", hp("h2", gpus=1))
+    assert apart.choose(spot("a", gpus=2).task(9)) is stage.node("n1")  # none is empty: away from HP
+
+
+def test_where_spot_tasks_wait_the_adaptive_quota_gives_up_empty_nodes_too() -> None:
+    # 50 nodes, one of them kept, and 12 GPUs, 3%, reserved. w waits for the one empty node. The reserve shrinks by 0.6
+    # points a day, with the first step no node is kept, and when less than a GPU of the 400, 0.25%, is reserved, w
+    # starts: 2.75 / 0.6 days later.
     tasks = [hp(f"h{i}", gpus=8, lasting=9e5) for i in range(1, 50)]
     story = play(nodes(*[8] * 50), *tasks, spot("w", gpus=8, at=10), scheduler="gfs-plus", quota="adaptive")
-    assert story.started("w") == [pytest.approx(3600 + 2.75 / 0.6 * 86_400, abs=900)]
+    assert story.started("w") == [pytest.approx(2.75 / 0.6 * 86_400, abs=900)]
 
 
 def test_a_task_says_that_it_waits_for_nodes_that_are_kept_empty() -> None:
@@ -135,11 +158,11 @@ def test_nodes_with_fewest_spot_cards_are_reserved() -> None:
     stage.holds("n0", hp("h", gpus=4))
     stage.holds("n1", spot("a", gpus=6))
     stage.holds("n2", spot("b", gpus=2))
-    reservation = Reservation(stage.state, 3600.0, ReservationCost())
+    reservation = waiting(stage)
     changed: list[str] = []
     reservation.observe(lambda node: changed.append(node.name))
     task = spot("gang", gpus=8, pods=2).task(50)
-    reservation.submitted(task, 0.0)
+    stage.state.queue(task, 0.0)
     later(reservation, 3600.0)
     assert reservation.task is None  # not longer than it
     later(reservation, 3900.0)
@@ -156,25 +179,45 @@ def test_nodes_with_fewest_spot_cards_are_reserved() -> None:
 def test_nothing_is_reserved_for_whom_no_nodes_suffice() -> None:
     stage = Stage(8, 8)
     stage.holds("n0", hp("h", gpus=1))
-    reservation = Reservation(stage.state, 3600.0, ReservationCost())
-    reservation.submitted(spot("gang", gpus=8, pods=2).task(50), 0.0)
+    reservation = waiting(stage)
+    stage.state.queue(spot("gang", gpus=8, pods=2).task(50), 0.0)
     later(reservation, 7200.0)
     assert reservation.task is None
     assert not reservation.nodes
 
 
-def test_after_a_start_nothing_is_reserved_for_nine_times_as_long_as_it_took() -> None:
+def test_after_a_start_nodes_are_reserved_for_the_next_task() -> None:
     stage = Stage(8, 8)
-    reservation = Reservation(stage.state, 3600.0, ReservationCost())
+    reservation = waiting(stage)
     first, second = (spot(name, gpus=8).task(index) for index, name in enumerate(("first", "second"), 50))
     for task in (first, second):
-        reservation.submitted(task, 0.0)
+        stage.state.queue(task, 0.0)
     later(reservation, 4000.0)
     assert reservation.task is first
-    reservation.started(Run(first, 1, [], 5000.0, 5000.0), 5000.0)
+    stage.state.start(first, [stage.pool.occupy(stage.node("n0"), first)], 5000.0)
+    assert reservation.task is first
     reservation.passed(5000.0)
     assert reservation.task is None
-    later(reservation, 13_900.0)  # 5,000 + 9 x (5,000 - 4,000) = 14,000
+    later(reservation, 4000.0 + TICK - 1)  # not before the next tick
     assert reservation.task is None
-    later(reservation, 14_200.0)
+    later(reservation, 5000.0 + TICK)
     assert reservation.task is second
+
+
+def test_spot_tasks_are_kept_from_reserved_nodes_but_the_one_they_are_for() -> None:
+    stage = Stage(8, 8, 8)
+    stage.holds("n2", spot("s", gpus=4))
+    gang = spot("gang", gpus=8, pods=2).task(50)
+    stage.state.queue(gang, 0.0)
+    reservation = waiting(stage)
+    apart = GfsPlusPlacer(stage.state, reservation)
+    later(reservation, 4000.0)
+    reserved, other = [stage.node("n0"), stage.node("n1")], spot("x", gpus=8).task(51)
+    assert list(apart.ranked(gang)) == reserved
+    assert apart.choose(gang) is apart.best_of(gang, reserved[::-1]) is reserved[0]
+    assert apart.choose(other) is apart.best_of(other, reserved) is None
+    assert apart.choose(spot("y", gpus=4).task(52)) is stage.node("n2")
+    assert apart.choose(hp("h", gpus=8).task(53)) is reserved[0]
+    assert apart.kept_from_spot() == dict.fromkeys(reserved, gang)
+    assert apart.closed(other) == (2, "reserved for gang, which has waited 67 min")
+    assert apart.closed(gang) == (0, "")

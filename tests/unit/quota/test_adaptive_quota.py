@@ -15,7 +15,6 @@ from gfs.quota.waits import SpotWaits
 TICK = 300.0
 TICKS_A_DAY = 288
 CARDS = 800
-THETA = 3600.0
 
 
 class Given(GuaranteeLedger):
@@ -38,7 +37,7 @@ def made(
     if since is not None:
         waiting.submitted(spot("s").task(0), since)
     pool, rates = Stage(CARDS).pool, BrokenRates(ledger)
-    return AdaptiveQuota(pool, rates, waiting, p=p, theta=THETA, guarantees=(2, 1), memory=memory), ledger
+    return AdaptiveQuota(pool, rates, waiting, p=p, guarantees=(2, 1), memory=memory), ledger
 
 
 def holding(share: float) -> ReserveMemory:
@@ -58,7 +57,7 @@ def test_it_begins_with_a_cautious_reserve() -> None:
     assert quota.limit(1) == CARDS - CALM * CARDS  # before the first tick, too
     quota.tick(0.0)
     assert [row.quota for row in quota.rows()] == [CARDS - 24, CARDS - 24]
-    assert quota.why(1) == "24 GPUs are kept for HP, 0% of guarantees broken in a week"
+    assert quota.why(1) == "24 GPUs are kept for HP, 0% of guarantees broken in 5 days"
 
 
 @pytest.mark.parametrize(
@@ -93,31 +92,15 @@ def test_without_evictions_it_shrinks_by_a_fifth_a_day() -> None:
     assert quota.limit(1) == CARDS - 39
 
 
-def test_where_somebody_waits_for_long_nothing_stays_reserved() -> None:
+def test_where_a_spot_task_waits_nothing_stays_reserved() -> None:
     # From 3% on by a fifth of 3% a day: 0.6 points, so that after 2 days 1.8% are left and after 5 nothing is.
-    # In the first hour the wait is not longer than theta yet: 13 of 288 steps of the first day do not count.
-    quota, _ = made(since=0.0)
-    assert after_days(quota, 2) == pytest.approx(0.03 - 0.006 * (2 - 13 / 288 + 1 / 288), abs=1e-4)
-    quota, _ = made(since=0.0)
+    assert after_days(made()[0], 2) == pytest.approx(0.03 - 2 * 0.006, abs=1e-4)
+    quota, _ = made()
     assert after_days(quota, 6) == 0
     assert quota.limit(1) == CARDS
 
 
-def test_where_nobody_waits_for_long_three_percent_stay_reserved() -> None:
-    # It falls from 4% while a task waits for less than an hour; below 3% that is no reason.
-    waiting = SpotWaits()
-    quota = AdaptiveQuota(
-        Stage(CARDS).pool, BrokenRates(Given()), waiting, p=0.9, theta=THETA, guarantees=(1,), memory=holding(0.04)
-    )
-    for i in range(4 * TICKS_A_DAY):
-        task = spot("s").task(i)
-        waiting.submitted(task, i * TICK - 60)
-        quota.tick(i * TICK)
-        waiting.withdrawn(task, i * TICK)
-    assert quota.rows()[0].eta == pytest.approx(CALM, abs=0.03 * 0.2 / TICKS_A_DAY)
-
-
-def test_what_was_given_up_comes_back_when_nobody_waits_for_long() -> None:
+def test_what_was_given_up_comes_back_when_no_spot_task_waits() -> None:
     assert after_days(made(since=None, memory=holding(0.01))[0], 2) == pytest.approx(0.01 + 2 * 0.006, abs=1e-4)
     assert after_days(made(since=None, memory=holding(0.01))[0], 5) == CALM
 
@@ -160,12 +143,12 @@ def test_caution_falls_with_what_is_reserved_below_three_percent(share: float, c
     assert holding(share).caution == caution
 
 
-def test_a_week_later_what_was_broken_is_forgotten() -> None:
+def test_5_days_later_what_was_broken_is_forgotten() -> None:
     quota, ledger = made(broken=30, kept=70)
     quota.tick(0.0)
     ledger.broken += 1
     ledger.kept += 99
-    quota.tick(7 * 86_400.0)
+    quota.tick(5 * 86_400.0)
     assert quota.rows()[0].eviction_rate == pytest.approx(0.01)
 
 
@@ -180,7 +163,7 @@ def test_a_guarantee_that_is_no_longer_on_offer_is_forgotten() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=60), st.booleans())
 def test_the_quota_stays_within_what_is_idle(events: list[tuple[int, int]], waits: bool) -> None:
-    quota, ledger = made(since=-2 * THETA if waits else None)
+    quota, ledger = made(since=-7200.0 if waits else None)
     for i, (broken, kept) in enumerate(events):
         ledger.broken += broken
         ledger.kept += kept
@@ -204,7 +187,7 @@ def test_spot_tasks_leave_the_reserve_idle_between_ticks_too() -> None:
     )
     assert story.started("a") == [10.0]
     assert story.started("b") == [400.0]
-    said = "pool A100: spot quota 30 for 1 h: 2 GPUs are kept for HP, 0% of guarantees broken in a week; 28 in use"
+    said = "pool A100: spot quota 30 for 1 h: 2 GPUs are kept for HP, 0% of guarantees broken in 5 days; 28 in use"
     assert story.why_waited("b").startswith(said)
 
 

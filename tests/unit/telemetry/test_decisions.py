@@ -61,8 +61,8 @@ def test_both_nodes_are_weighed_and_the_cheaper_one_is_taken() -> None:
 
 
 def test_gfs_plus_tells_the_victims_of_a_gang_and_who_would_have_done_alone() -> None:
-    # Weight 1 + 0.5 x waste / 5,400 GPU-seconds, for two pods of 8 at 1000: wide wastes 16 x 1000 and makes room for
-    # both, (1 + 16,000 / 10,800) / 2 a pod; small wastes 8 x 400 and makes room for one, 1 + 3200 / 10,800.
+    # GPU-hours for each of two pods of 8 at 1000. The price is 2. wide wastes 16 x 1000 s, restarts in 60 s and makes
+    # room for both; small wastes 8 x 400 s, restarts in 40 s and makes room for one.
     result = played(
         "gfs-plus",
         (8, 8, 8),
@@ -76,7 +76,7 @@ def test_gfs_plus_tells_the_victims_of_a_gang_and_who_would_have_done_alone() ->
         (["wide"], 16_000.0, True),
         (["small"], 3200.0, False),
     ]
-    assert [o.cost for o in note.options] == pytest.approx([(1 + 16 / 10.8) / 2, 1 + 3.2 / 10.8])
+    assert [o.cost for o in note.options] == pytest.approx([(2 + 16 * 1060 / 3600) / 2, 2 + 8 * 440 / 3600])
 
 
 def test_one_note_for_all_victims_of_a_choice() -> None:

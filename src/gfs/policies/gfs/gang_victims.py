@@ -1,10 +1,12 @@
 """Which spot runs `gfs-plus` evicts for a whole HP gang: few that together make room for all its pods.
 
 The paper takes one pod after the other and for each the cheapest node; ten pods then cost ten small tasks where
-one gang on ten nodes would do. Here the weight of the whole set counts: a victim weighs 1 for one more eviction, plus
-beta for every 1.5 GPU-hours that it wastes; more if it was evicted often. Victims are taken by weight a pod that they
-make room for, until all pods fit; then those that are not needed after all are spared, heaviest first. HP pods come in
-waves: GPUs that get free beyond the pods at hand count like pods of the same size, for the next ones find room there.
+one gang on ten nodes would do. Here the cost of the whole set counts, in GPU-hours: for each victim
+    cost = n * price + waste + restart
+n: which run of its task it is; waste: GPUs x time since the last checkpoint; restart: GPUs x restart overhead.
+Victims are taken by cost a pod that they make room for, until all pods fit; then those that are not needed after all
+are spared, dearest first. HP pods come in waves: GPUs that get free beyond the pods at hand count like pods of the same
+size, for the next ones find room there.
 """
 
 from __future__ import annotations
@@ -21,85 +23,86 @@ from gfs.core.ports import Victims
 from gfs.core.reasons import Alternative
 from gfs.core.run import Run
 from gfs.core.state import PoolState
+from gfs.domain.execution import ExecutionRules
 from gfs.domain.task import Role
-from gfs.policies.gfs.preemption import MOST_ALTERNATIVES, GfsPreemptor
+from gfs.domain.units import HOUR
+from gfs.policies.gfs.preemption import MOST_ALTERNATIVES, Amount, CheapestNode, alternative
 from gfs.policies.gfs.spot_table import NOBODY, Counts, Floats, SpotTable
 
-EVICTION_GPU_SECONDS = 1.5 * 3600.0
-"""Wasted GPU time that weighs as much as one more eviction, at beta = 1. In the paper's cost one eviction outweighs
-hundreds of GPU-hours; then the tasks that lose most go (docs/concepts/gfs-plus.md)."""
-OFTEN, SPARED = 12, 100.0
-"""A task that was stopped so often weighs so many times more for each further time: others go while there are any."""
 ROUNDING = 1e-12
-"""Sums of the same weights in another order differ by less than this share."""
+"""Sums of the same costs in another order differ by less than this share."""
 MOST_SETS = 4096
 """Sets of runs of one node that are compared at once, by what they free."""
 
 
-class Weights(NamedTuple):
-    """What a victim costs, in evictions."""
+class EvictionCost(NamedTuple):
+    """What evicting a run costs, in GPU-hours: a price for each run of its task so far, lost work and restart."""
 
-    waste: float
-    """A GPU-second thrown away."""
+    price: float
+    """Of the first eviction of a task; the n-th costs n times as much."""
+    rules: ExecutionRules
 
     def of(self, run: Run, now: float) -> float:
-        """Returns the weight of one victim."""
-        return float(self.of_all(np.array([run.waste(now)]), np.array([float(run.number)]))[0])
+        """Returns the cost of evicting one run."""
+        number, wasted, gpus = np.array([[run.number], [run.waste(now)], [run.task.gpus]])
+        return float(self.of_all(number, wasted, gpus)[0])
 
-    def of_all(self, wasted: Floats, number: Floats) -> Floats:
-        """Returns the weights of victims that waste so much and are in this run of theirs."""
-        weights: Floats = (1.0 + self.waste * wasted) * np.maximum(1.0, 1.0 + SPARED * (number - OFTEN))
-        return weights
+    def of_all(self, number: Floats, wasted: Floats, gpus: Floats) -> Floats:
+        """Returns the costs of evicting runs with these numbers, GPU-seconds of waste and GPUs of their tasks."""
+        rules = self.rules
+        restart = np.where(gpus <= rules.small_task_gpus, rules.restart_overhead, rules.restart_overhead_large)
+        costs: Floats = number * self.price + (wasted + gpus * restart) / HOUR
+        return costs
 
 
-class GangPreemptor(GfsPreemptor):
-    """The paper's preemptor for a pod, a choice for all of them together for a gang."""
+class GangPreemptor(CheapestNode):
+    """Victims for all pods of a role together; where that is hard to say, the cheapest node for one."""
 
-    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float, tell: bool = False) -> None:
-        """`tell`: its choices say what else was weighed."""
-        super().__init__(state, beta=beta, period=period, tell=tell)
-        self.weights = Weights(beta / EVICTION_GPU_SECONDS)
+    def __init__(self, state: PoolState, *, eviction_price: float = 2.0, tell: bool = False) -> None:
+        """`eviction_price`: GPU-hours; `tell`: its choices say what else was weighed."""
+        super().__init__(state, tell=tell)
+        self.eviction_cost = EvictionCost(eviction_price, state.rules)
 
     def cost(self, runs: Collection[Run], now: float) -> float:
-        """Returns the weight of these victims."""
-        return sum(self.weights.of(run, now) for run in runs)
+        """Returns the GPU-hours that evicting these runs costs."""
+        return sum(self.eviction_cost.of(run, now) for run in runs)
+
+    def losses(self, now: float) -> Floats:
+        """Returns, by number of a run, the GPU-hours that evicting it costs."""
+        spot = self.spot
+        return self.eviction_cost.of_all(spot.run_number, spot.waste(now), spot.gpus)
+
+    def total(self, victims: Amount, loss: Amount, now: float) -> Amount:
+        """Returns the cost of evicting runs that cost so much together."""
+        return loss
 
     def choose_gang(self, role: Role, pods: int, now: float) -> Victims | None:
         """Returns victims for so many pods at once; None if this search finds none (then pod by pod may still do)."""
         if not role.cards or any(not each.by_spec for each, _ in self._pool.filters_of(role)):
             return None
-        spot = self.spot
-        levels = np.unique(spot.urgency[spot.cells])  # the lowest priorities go first
-        searches = (GangSearch(self._pool, spot, role, pods, self.weights, now, level) for level in levels.tolist())
-        runs = next((runs for search in searches if (runs := search.victims()) is not None), None)
-        if runs is None:
-            return None
-        said = f"chosen for {pods} pods at once" if pods > 1 else "least loss"
-        told: tuple[Alternative, ...] = ()
-        if self._tell:
-            told = GangSearch(self._pool, spot, role, pods, self.weights, now).alternatives(runs)
-        return Victims(None, runs, said, told)
+        spot, costs, price = self.spot, self.losses(now), self.eviction_cost.price
+        for level in np.unique(spot.urgency[spot.cells]).tolist():  # the lowest priorities go first
+            least = np.where(spot.urgency <= level, costs, inf)
+            runs = GangSearch(self._pool, spot, role, pods, least, price).victims()
+            if runs is not None:
+                said = f"chosen for {pods} pods at once" if pods > 1 else "least loss"
+                told = (
+                    GangSearch(self._pool, spot, role, pods, costs, price).alternatives(runs, now) if self._tell else ()
+                )
+                return Victims(None, runs, said, told)
+        return None
 
 
 class GangSearch:
     """Looks for few and cheap victims that make room for pods, among all spot runs of a pool."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        spot: SpotTable,
-        role: Role,
-        pods: int,
-        weights: Weights,
-        now: float,
-        most_urgent: float = inf,
-    ) -> None:
-        """`most_urgent`: runs with a higher priority stay."""
+    def __init__(self, pool: Pool, spot: SpotTable, role: Role, pods: int, costs: Floats, price: float) -> None:
+        """`costs`: by number of a run, infinity for runs that stay; `price`: what any eviction costs at least."""
         self._pool = pool
         self._spot = spot
         self._gpus = role.cards
         self._pods = self._missing = pods
-        self._now = now
+        self._price = price
         self._asked: dict[str, float] = {GPUS: float(role.cards), **dict(pool.requests(role))}
         """What a pod asks for, of all that is limited."""
         free = pool.table.free()
@@ -112,14 +115,11 @@ class GangSearch:
         self._is_usable = usable & (spot.cells.max(axis=1) > NOBODY)
         self._usable = np.flatnonzero(self._is_usable)
         """Nodes on which something can get free for the pods."""
-        size = len(spot.runs)
-        self._weight = np.full(len(spot.urgency), inf)
-        self._weight[1:size] = weights.of_all(spot.waste(now)[1:size], spot.run_number[1:size])
-        self._weight[spot.urgency[: len(self._weight)] > most_urgent] = inf
-        """Number of a run -> its weight; infinity for victims and runs that stay."""
-        self._gain = np.zeros(len(self._weight))
+        self._cost = costs.copy()
+        """Number of a run -> its cost; infinity for victims and runs that stay."""
+        self._gain = np.zeros(len(costs))
         """Number of a run -> pods that there would be room for if it went too."""
-        self._freed = np.zeros(len(self._weight))
+        self._freed = np.zeros(len(costs))
         """Number of a run -> GPUs that would get free for HP pods, these or the next."""
         self._count(self._usable, 1)
 
@@ -131,39 +131,34 @@ class GangSearch:
             price = float(prices.min())
             equal = np.flatnonzero(prices == price)
             taken = [min(equal.tolist(), key=self._spot.index) if price < inf else NOBODY]
-            if price > 2:  # several on one node may be cheaper
-                bundle, weight = self._bundle()
-                if weight < price:
+            if price > 2 * self._price:  # several on one node may be cheaper
+                bundle, cost = self._bundle()
+                if cost < price:
                     taken = bundle
                 elif price == inf:
                     return None
             for number in taken:
                 self._missing -= int(self._gain[number])
                 self._move(number, 1)
-                chosen[number], self._weight[number] = float(self._weight[number]), inf
+                chosen[number], self._cost[number] = float(self._cost[number]), inf
         return self._needed(chosen)
 
-    def alternatives(self, chosen: list[Run]) -> tuple[Alternative, ...]:
+    def alternatives(self, chosen: list[Run], now: float) -> tuple[Alternative, ...]:
         """Returns the runs that were chosen, then the cheapest others, each alone; before any search."""
-
-        def told(runs: list[Run], cost: float) -> Alternative:
-            waste = sum(run.waste(self._now) for run in runs)
-            return Alternative(runs[0].nodes[0].name, tuple(run.task for run in runs), cost, waste, runs is chosen)
-
         prices, spot = self._prices(), self._spot
         numbers = [spot.number(run) for run in chosen]
         room = max(self._missing, float(self._freed[numbers].sum()) / self._gpus)
         finite = np.flatnonzero(prices < inf).tolist()
         ranked = sorted([n for n in finite if [n] != numbers], key=lambda n: (prices[n], spot.index(n)))
         others = [(run, float(prices[n])) for n in ranked[: MOST_ALTERNATIVES - 1] if (run := spot.runs[n])]
-        taken = told(chosen, float(self._weight[numbers].sum()) / room)
-        return (taken, *(told([run], price) for run, price in others))
+        taken = alternative(chosen[0].nodes[0], chosen, float(self._cost[numbers].sum()) / room, now, chosen=True)
+        return (taken, *(alternative(run.nodes[0], [run], price, now, chosen=False) for run, price in others))
 
     def _prices(self) -> Floats:
-        """Returns, by number, the weight a pod, of those that then fit or of such as could have the GPUs it frees."""
+        """Returns, by number, the cost a pod, of those that then fit or of such as could have the GPUs it frees."""
         gain = np.minimum(self._gain, self._missing)
         room = np.maximum(gain, self._freed / self._gpus)
-        return np.where(gain > 0, self._weight / np.maximum(room, 1e-9), inf)
+        return np.where(gain > 0, self._cost / np.maximum(room, 1e-9), inf)
 
     # -- room --------------------------------------------------------------------------------------
 
@@ -207,14 +202,14 @@ class GangSearch:
     # -- several on one node -----------------------------------------------------------------------
 
     def _bundle(self) -> tuple[list[int], float]:
-        """Returns the cheapest runs of one node that together make room for one more pod there, and their weight."""
+        """Returns the cheapest runs of one node that together make room for one more pod there, and their cost."""
         rows = self._usable
         free = self._free[GPUS][rows]
         missing = (np.maximum(free, 0) // self._gpus + 1) * self._gpus - free
         beside = np.maximum(1, (self._spot.most_held[GPUS][rows] < missing[:, None]).sum(axis=1))  # one more must go
-        lightest = np.sort(self._weight[self._spot.cells[rows]], axis=1).cumsum(axis=1) * (1 - ROUNDING)
-        last = lightest.shape[1] - 1
-        least = np.where(beside > last, inf, lightest[np.arange(len(rows)), np.minimum(beside, last)])
+        cheapest = np.sort(self._cost[self._spot.cells[rows]], axis=1).cumsum(axis=1) * (1 - ROUNDING)
+        last = cheapest.shape[1] - 1
+        least = np.where(beside > last, inf, cheapest[np.arange(len(rows)), np.minimum(beside, last)])
         found: list[int] = []
         lowest, first = inf, -1
         for i in np.lexsort((rows, least)).tolist():
@@ -223,38 +218,38 @@ class GangSearch:
             node = self._pool.nodes[int(rows[i])]
             if node.total < self._gpus:
                 continue
-            bundle, weight = self._lightest(node)
-            if weight < lowest or (weight == lowest < inf and node.index < first):
-                found, lowest, first = bundle, weight, node.index
+            bundle, cost = self._cheapest(node)
+            if cost < lowest or (cost == lowest < inf and node.index < first):
+                found, lowest, first = bundle, cost, node.index
         return found, lowest
 
-    def _lightest(self, node: Node) -> tuple[list[int], float]:
-        """Returns the lightest runs that make room for one more pod on the node: best by what is freed so far."""
+    def _cheapest(self, node: Node) -> tuple[list[int], float]:
+        """Returns the cheapest runs that make room for one more pod on the node: best by what is freed so far."""
         row, spot = node.index, self._spot
         free = {name: column[row : row + 1] for name, column in self._free.items()}
         pods = self._room(free)[0] + 1
         short = {name: pods * asked - float(free[name][0]) for name, asked in self._asked.items()}
         wanted = [(name, missing) for name, missing in short.items() if missing > SLACK]
-        runs = [cell for cell, n in enumerate(spot.cells[row].tolist()) if n and self._weight[n] < inf]
+        runs = [cell for cell, n in enumerate(spot.cells[row].tolist()) if n and self._cost[n] < inf]
         best: dict[tuple[float, ...], tuple[float, list[int]]] = {(0.0,) * len(wanted): (0.0, [])}
         for cell in sorted(runs, key=lambda cell: spot.index(spot.cells[row, cell])):
             number = int(spot.cells[row, cell])
             held = [float(spot.held[name][row, cell]) for name, _ in wanted]
-            for freed, (weight, those) in sorted(best.items(), reverse=True)[:MOST_SETS]:
+            for freed, (cost, those) in sorted(best.items(), reverse=True)[:MOST_SETS]:
                 then = tuple(
                     [w if f + h >= w - SLACK else f + h for f, h, (_, w) in zip(freed, held, wanted, strict=True)]
                 )
-                if weight + self._weight[number] < best.get(then, (inf,))[0]:
-                    best[then] = (float(weight + self._weight[number]), [*those, number])
+                if cost + self._cost[number] < best.get(then, (inf,))[0]:
+                    best[then] = (float(cost + self._cost[number]), [*those, number])
         goal = tuple(missing for _, missing in wanted)
         enough = [known for freed, known in best.items() if freed == goal and known[1]]
-        weight, bundle = min(enough, key=lambda known: known[0], default=(inf, []))
-        return bundle, weight
+        cost, bundle = min(enough, key=lambda known: known[0], default=(inf, []))
+        return bundle, cost
 
     # -- not needed after all ----------------------------------------------------------------------
 
     def _needed(self, chosen: dict[int, float]) -> list[Run]:
-        """Returns the victims without those that can be spared after all, heaviest first."""
+        """Returns the victims without those that can be spared after all, dearest first."""
         spare = -self._missing
         kept = dict(chosen)
         for number in sorted(chosen, key=lambda n: (-chosen[n], self._spot.index(n))):

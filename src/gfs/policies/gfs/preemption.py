@@ -1,21 +1,23 @@
-"""Which spot runs GFS evicts for an HP pod: those of the node with the lowest cost (Alg. 2 of the paper).
+"""Which spot runs are evicted for an HP pod: those of the node with the lowest cost (Alg. 2 of the paper).
 
-On every node that could hold the pod, spot runs are spared by waste, highest first; the rest are victims V:
+On every node that could hold the pod, spot runs are spared by what each of them loses, most first; the rest are
+victims V. Under `gfs` a run loses its waste, and
     cost = (F + |V|) / (G + F + |V|) + beta * waste(V) / (GPUs of the pool * T)
 ties by fewer victims, then node id. The search is exact. For every node it works out a lower bound: the fewest victims
-that could do, each with the least waste there. It then looks at nodes by that bound until none is left that could be
+that could do, each with the least loss there. It then looks at nodes by that bound until none is left that could be
 cheaper than the best one found.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import insort
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from gfs.core.node import GPUS, SLACK
+from gfs.core.node import GPUS, SLACK, Node
 from gfs.core.ports import Preemptor, Victims
 from gfs.core.reasons import Alternative
 from gfs.core.run import Run
@@ -24,6 +26,8 @@ from gfs.core.table import Admitted
 from gfs.domain.task import Role
 from gfs.policies.gfs.spot_table import Counts, Floats, SpotTable
 from gfs.policies.preemption import victims_on
+
+Amount = TypeVar("Amount", float, Floats)
 
 COST_DIGITS = 12
 """Costs are compared to so many digits: rounding must not decide between costs that are equal on paper."""
@@ -41,20 +45,24 @@ class Found(NamedTuple):
     node: int
     """Its position."""
     runs: list[Run]
-    waste: float
-    """GPU-seconds that the victims waste together."""
 
 
-class GfsPreemptor(Preemptor):
-    """The cheapest node for one HP pod."""
+class CheapestNode(Preemptor):
+    """The node where it costs least to make room for one HP pod."""
 
-    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float, tell: bool = False) -> None:
+    def __init__(self, state: PoolState, *, tell: bool) -> None:
         """`tell`: its choices say what else was weighed."""
         self._pool = state.pool
         self._tell = tell
-        self._ledger = state.ledger
-        self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
         self._spot: SpotTable | None = None
+
+    @abstractmethod
+    def losses(self, now: float) -> Floats:
+        """Returns, by number of a run in the table, what evicting it loses; infinity for `NOBODY`."""
+
+    @abstractmethod
+    def total(self, victims: Amount, loss: Amount, now: float) -> Amount:
+        """Returns the cost of evicting so many runs that lose so much together. It rises with both."""
 
     @property
     def spot(self) -> SpotTable:
@@ -63,15 +71,6 @@ class GfsPreemptor(Preemptor):
             self._spot = SpotTable(self._pool)
         self._spot.refresh()
         return self._spot
-
-    def cost(self, runs: Collection[Run], now: float) -> float:
-        """Returns the paper's cost of evicting these runs."""
-        return self._cost(len(runs), sum(run.waste(now) for run in runs), self._ledger.totals(now))
-
-    def _cost(self, victims: int, waste: float, totals: tuple[int, int]) -> float:
-        evicted, completed = totals
-        periods = evicted + completed
-        return round((evicted + victims) / (periods + victims) + self._waste_weight * waste, COST_DIGITS)
 
     def choose(self, role: Role, now: float) -> Victims | None:
         """Returns the cheapest node and its victims, or None if no eviction helps."""
@@ -83,23 +82,22 @@ class GfsPreemptor(Preemptor):
         if role.cards:
             count = self._pool.hp_candidates(role.cards)
             choice = f"cheapest of {count} nodes" if count > 1 else "only node that suffices"
-        return Victims(self._pool.nodes[at], runs, choice, self._alternatives(found) if self._tell else ())
+        return Victims(self._pool.nodes[at], runs, choice, self._alternatives(found, now) if self._tell else ())
 
     def _search(self, role: Role, now: float) -> list[Found]:
         """Returns the nodes that were looked at, the cheapest first; of nodes with equal cost not all are."""
         pool, spot = self._pool, self.spot
-        totals = evicted, completed = self._ledger.totals(now)
-        waste = spot.waste(now)
+        losses = self.losses(now)
         rows = np.flatnonzero((pool.table.pods(role, without_spot=True) > 0) & (spot.cells.max(axis=1) > 0))
         fewest = self._fewest(role, spot, rows)
-        least = waste[spot.cells[rows]].min(axis=1)
-        bound = (evicted + fewest) / (evicted + completed + fewest) + self._waste_weight * fewest * least
+        least = losses[spot.cells[rows]].min(axis=1)
+        bound = self.total(fewest.astype(np.float64), fewest * least, now)
         urgency = spot.urgency[spot.cells[rows]].min(axis=1)
         found: list[Found] = []
         most = MOST_ALTERNATIVES if self._tell else 1
         while rows.size:
             first = int(np.where(urgency == urgency.min(), bound, np.inf).argmin())
-            insort(found, self._look_at(int(rows[first]), role, now, totals))
+            insort(found, self._look_at(int(rows[first]), role, losses, now))
             keep = np.ones(len(rows), dtype=bool)
             if len(found) >= most:
                 keep = _could_win(urgency, bound, fewest, rows, found[0])
@@ -107,15 +105,15 @@ class GfsPreemptor(Preemptor):
             rows, fewest, bound, urgency = rows[keep], fewest[keep], bound[keep], urgency[keep]
         return found
 
-    def _look_at(self, row: int, role: Role, now: float, totals: tuple[int, int]) -> Found:
+    def _look_at(self, row: int, role: Role, losses: Floats, now: float) -> Found:
         """Works out which runs would have to go from a node, and what that costs."""
-        node = self._pool.nodes[row]
-        by_waste = sorted((-run.task.urgency, -run.waste(now), run.task.index, run) for run in node.spot)
-        runs = victims_on(self._pool, node, role, [entry[-1] for entry in by_waste])
-        gone = set(runs)
-        waste = -sum(entry[1] for entry in by_waste if entry[-1] in gone)
+        node, spot = self._pool.nodes[row], self.spot
+        loss = {run: float(losses[spot.number(run)]) for run in node.spot}
+        spared_first = sorted(loss, key=lambda run: (-run.task.urgency, -loss[run], run.task.index))
+        runs = victims_on(self._pool, node, role, spared_first)
         urgency = max((run.task.urgency for run in runs), default=0)
-        return Found(urgency, self._cost(len(runs), waste, totals), len(runs), row, runs, waste)
+        cost = round(self.total(float(len(runs)), sum(loss[run] for run in runs), now), COST_DIGITS)
+        return Found(urgency, cost, len(runs), row, runs)
 
     def _fewest(self, role: Role, spot: SpotTable, rows: Counts) -> Counts:
         """Returns the fewest runs that must go from each node, by what those that hold most of it hold there."""
@@ -127,13 +125,39 @@ class GfsPreemptor(Preemptor):
             fewest = np.maximum(fewest, np.where(missing > 0, victims, 0))
         return fewest
 
-    def _alternatives(self, found: list[Found]) -> tuple[Alternative, ...]:
+    def _alternatives(self, found: list[Found], now: float) -> tuple[Alternative, ...]:
         """Returns the cheapest of the nodes that were looked at: the first was taken."""
-        nodes = self._pool.nodes
         return tuple(
-            Alternative(nodes[each.node].name, tuple(run.task for run in each.runs), each.cost, each.waste, i == 0)
+            alternative(self._pool.nodes[each.node], each.runs, each.cost, now, chosen=i == 0)
             for i, each in enumerate(found[:MOST_ALTERNATIVES])
         )
+
+
+class GfsPreemptor(CheapestNode):
+    """The paper's cost: each eviction counts, and what it wastes."""
+
+    def __init__(self, state: PoolState, *, beta: float = 0.5, period: float, tell: bool = False) -> None:
+        super().__init__(state, tell=tell)
+        self._ledger = state.ledger
+        self._waste_weight = beta / (max(state.pool.capacity, 1) * period)
+
+    def cost(self, runs: Collection[Run], now: float) -> float:
+        """Returns the paper's cost of evicting these runs."""
+        return round(self.total(float(len(runs)), sum(run.waste(now) for run in runs), now), COST_DIGITS)
+
+    def losses(self, now: float) -> Floats:
+        """Returns, by number of a run, the GPU-seconds that evicting it wastes."""
+        return self.spot.waste(now)
+
+    def total(self, victims: Amount, loss: Amount, now: float) -> Amount:
+        """Returns the paper's cost of evicting so many runs that waste so much together."""
+        evicted, completed = self._ledger.totals(now)
+        return (evicted + victims) / (evicted + completed + victims) + self._waste_weight * loss
+
+
+def alternative(node: Node, runs: Sequence[Run], cost: float, now: float, *, chosen: bool) -> Alternative:
+    """Returns one way to make room, for the reason of an eviction."""
+    return Alternative(node.name, tuple(run.task for run in runs), cost, sum(run.waste(now) for run in runs), chosen)
 
 
 def _could_win(urgency: Floats, bound: Floats, fewest: Counts, rows: Counts, best: Found) -> Admitted:

@@ -1,30 +1,35 @@
-"""Where GFS puts a pod on idle cards: packing, then co-location, then eviction history (Alg. 1 of the paper).
+"""Where `gfs` and `gfs-plus` put a pod on idle GPUs. Each keeps the nodes in an index, best first for each view.
 
+`gfs` (Alg. 1 of the paper): packing, then co-location, then eviction history.
 score1  1 - idle/total: the fullest node that still fits;
-score2  share of the node's cards held by the task's own class (a divided card counts if the class is on it);
+score2  share of the node's GPUs held by the task's own class (a divided GPU counts if the class is on it);
 score3  e = gamma * e_1h + (1 - gamma) * e_24h / 24; spot: max(1 - 0.01 m^e, 0), HP: min(0.01 m^e, 1);
         a node whose spot score is 0 is closed to spot tasks until it cools down (circuit breaker).
 Compared in this order, ties by node id. score3 is compared to nine digits, so that the last bit of a
 platform's power function decides nothing.
+
+`gfs-plus` (docs/concepts/gfs-plus.md): HP beside HP, spot away from it; then the fullest node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from math import lcm, log
 
-from gfs.core.index import Bucket, NodeIndex, Rank
+from gfs.core.index import Bucket, Rank
 from gfs.core.ledger import NO_EVICTIONS
 from gfs.core.listeners import Listener
 from gfs.core.node import Node
-from gfs.core.ports import Placer
 from gfs.core.state import PoolState
 from gfs.domain.task import Priority, Role, Task
+from gfs.policies.gfs.reservation import Reservation
+from gfs.policies.placement import IndexPlacer
 
-SCORE3_STEPS = 10**9
 MOST_COMBINATIONS = 1 << 14
 """Combinations of numbers whose bucket is remembered: a long life would see more and more of them."""
+KEPT_EMPTY = 1 / 50
+"""Of the nodes: so many of the empty ones are left to HP under `gfs-plus`."""
 
 
 def eviction_pressure(last_hour: int, last_day: int, gamma: float) -> float:
@@ -40,204 +45,173 @@ def score3(priority: Priority, pressure: float, m: float) -> float:
     return round(score, 9)
 
 
-class GfsPlacer(Listener, Placer):
-    """An index of buckets with equal scores, with a view per class, updated change by change."""
-
-    __slots__ = (
-        "_bits", "_buckets", "_closed", "_evictions", "_gamma", "_index", "_m", "_marks", "_nodes", "_parts", "_ratios",
-        "_reopened",
-    )  # fmt: skip
-
-    fills_up = True  # a pod raises its node's score1 and score2
-    packing_first = True
-    """Whether a fuller node comes before every emptier one."""
-    views: tuple[Priority, ...] = tuple(Priority)
-    """Orders in which nodes are kept, each for a class."""
+class GfsPlacer(Listener, IndexPlacer):
+    """The paper's placer: the top node by (score1, score2, score3, id)."""
 
     def __init__(self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0) -> None:
-        pool = state.pool
-        super().__init__(pool)
-        self._nodes = pool.nodes
+        nodes, sizes = state.pool.nodes, state.pool.sizes
+        super().__init__(state.pool, views=len(Priority), fullest_first=len(sizes) == 1)
         self._gamma, self._m = gamma, m
         self._evictions = state.evictions.counts
-        self._ratios = sorted({Fraction(idle, size) for size in pool.sizes for idle in range(size + 1)})
-        self._parts = lcm(*pool.sizes)
-        self._bits = max(self._parts, len(self._ratios)).bit_length()
-        fullest_first = self.packing_first and len(pool.sizes) == 1
-        self._index = NodeIndex(pool, views=len(self.views), fullest_first=fullest_first)
-        self._buckets: dict[tuple[int, ...], Bucket] = {}
-        self._closed: set[int] = set()
+        self._parts = lcm(*sizes)
+        """Shares of nodes of any size are compared as numbers of such parts."""
+        self._bucket = bucket = lru_cache(MOST_COMBINATIONS)(self._bucket_of)
+        self._marks = [node.name in self._evictions for node in nodes]
+        self._closed = {node.index for node in nodes if self._is_closed(node)}
         self._reopened = False
-        self._marks = [self._marked(node) for node in pool.nodes]
-        """Nodes that differ from others in more than the cards that are held."""
         self._index.follow(
-            plain=lambda size, idle, hp: self._bucket_for(size, idle, hp, size - idle - hp, 0, 0, 0),
+            plain=lambda size, idle, hp: bucket(size, idle, hp, size - idle - hp, 0, NO_EVICTIONS),
             special=self._special_bucket,
             marked=self._marks,
         )
-        self._closed = {i for i, marked in enumerate(self._marks) if marked and self._is_closed(self._nodes[i])}
         state.listen(self)
 
-    def choose(self, role: Role) -> Node | None:
-        """The top node by (score1, score2, score3, id) for one more pod of the task."""
-        return self._index.choose(role, role.priority)
-
-    def ranked(self, role: Role) -> Iterator[Node]:
-        """The nodes with cards for one more pod of the task, best first."""
-        return self._index.ranked(role, self._view(role))
-
-    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
-        """The best of these nodes, which all have room for one more pod; None if it refuses them."""
-        return self._index.best_of(nodes, self._view(role))
-
-    def _view(self, role: Role) -> int:
-        """The order of nodes that counts for the task."""
+    def view(self, role: Role) -> int:
+        """Returns the order of nodes for the role's class."""
         return role.priority
 
     def evictions_changed(self, node: Node) -> None:
-        """A node's eviction history is another: it may close to spot tasks, or open again."""
-        i = node.index
+        """Files a node anew whose eviction history has changed: it may close to spot tasks, or open again."""
+        self._marks[node.index] = node.name in self._evictions
         if self._is_closed(node):
-            self._closed.add(i)
-        elif i in self._closed:
-            self._closed.discard(i)
+            self._closed.add(node.index)
+        elif node.index in self._closed:
+            self._closed.discard(node.index)
             self._reopened = True
-        self._refile(node)
+        self._index.file(node)
 
     def reopened(self) -> bool:
-        """Whether a node has opened to spot tasks since the last time this was asked."""
+        """Returns whether a node has opened to spot tasks since the last call."""
         reopened, self._reopened = self._reopened, False
         return reopened
 
-    def _refile(self, node: Node) -> None:
-        self._marks[node.index] = self._marked(node)
-        self._index.file(node)
-
-    def _marked(self, node: Node) -> bool:
-        return node.name in self._evictions
-
     def kept_from_spot(self) -> dict[Node, Task | None]:
-        """The nodes that the circuit breaker keeps closed."""
-        return {self._nodes[i]: None for i in sorted(self._closed)}
+        """Returns the nodes that the circuit breaker keeps closed."""
+        return {self.pool.nodes[i]: None for i in sorted(self._closed)}
 
     def closed(self, task: Task) -> tuple[int, str]:
-        """Nodes with idle cards for a pod of this spot task that the circuit breaker keeps closed."""
+        """Returns how many nodes with idle GPUs for a pod of this spot task the circuit breaker keeps closed."""
         if not task.is_spot:
             return 0, ""
-        return sum(self._nodes[i].idle >= max(task.cards, 1) for i in self._closed), ""
+        return sum(self.pool.nodes[i].idle >= max(task.cards, 1) for i in self._closed), ""
 
-    def _special_bucket(self, node: Node) -> Bucket:
-        """The bucket of a node with an eviction history or divided cards."""
-        evictions = self._evictions.get(node.name, NO_EVICTIONS)
-        return self._bucket_for(node.total, node.idle, node.hp_cards, node.spot_cards, *evictions, node.room)
-
-    def _bucket_for(
-        self, size: int, idle: int, hp_cards: int, spot_cards: int, last_hour: int, last_day: int, room: int
-    ) -> Bucket:
-        """The bucket of nodes with these numbers, its rank in each view put together from the three scores."""
-        key = (size, idle, hp_cards, spot_cards, last_hour, last_day, room)
-        known = self._buckets.get(key)
-        if known is None:
-            if len(self._buckets) > MOST_COMBINATIONS:
-                self._buckets.clear()
-            packing = self._ratios.index(Fraction(idle, size))
-            pressure = eviction_pressure(last_hour, last_day, self._gamma)
-            ranks: list[Rank] = []
-            part = self._parts // size
-            for view, priority in enumerate(self.views):
-                compared = self._compared(view, packing, hp_cards * part, spot_cards * part)
-                if compared is None:
-                    ranks.append(None)
-                    continue
-                first, second = compared
-                unwelcome = round((1 - score3(priority, pressure, self._m)) * SCORE3_STEPS)
-                ranks.append((first << self._bits | second) << 32 | unwelcome)
-            if self._is_saturated(last_hour, last_day):
-                ranks = self._without_spot(ranks)
-            known = self._buckets[key] = self._index.bucket(idle, room, tuple(ranks))
-        return known
-
-    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int] | None:
-        """What is compared first and what then, lower being better: the node's rank by score1, parts it holds.
-
-        None: the node is not for this view.
-        """
-        return packing, self._parts - (spot if self.views[view] else hp)
-
-    def _without_spot(self, ranks: Sequence[Rank]) -> list[Rank]:
-        """The ranks of a node that is closed to spot tasks."""
-        return [None if priority else rank for priority, rank in zip(self.views, ranks, strict=True)]
+    def _score3(self, priority: Priority, evictions: tuple[int, int]) -> float:
+        return score3(priority, eviction_pressure(*evictions, self._gamma), self._m)
 
     def _is_closed(self, node: Node) -> bool:
         """The circuit breaker: a spot score of 0."""
-        return self._is_saturated(*self._evictions.get(node.name, NO_EVICTIONS))
+        return self._score3(Priority.SPOT, self._evictions.get(node.name, NO_EVICTIONS)) == 0
 
-    def _is_saturated(self, last_hour: int, last_day: int) -> bool:
-        return score3(Priority.SPOT, eviction_pressure(last_hour, last_day, self._gamma), self._m) == 0
+    def _special_bucket(self, node: Node) -> Bucket:
+        """Returns the bucket of a node with an eviction history or divided GPUs."""
+        evictions = self._evictions.get(node.name, NO_EVICTIONS)
+        return self._bucket(node.total, node.idle, node.hp_cards, node.spot_cards, node.room, evictions)
 
+    def _bucket_of(
+        self, size: int, idle: int, hp_cards: int, spot_cards: int, room: int, evictions: tuple[int, int]
+    ) -> Bucket:
+        """Returns the bucket of nodes with these numbers."""
+        part = self._parts // size
+        scores = [self._score3(priority, evictions) for priority in Priority]
+        ranks: list[Rank] = [
+            (idle * part, -own * part, -score) for own, score in zip((hp_cards, spot_cards), scores, strict=True)
+        ]
+        if not scores[Priority.SPOT]:
+            ranks[Priority.SPOT] = None
+        return self._index.bucket(idle, room, tuple(ranks))
 
-FEW_EMPTY, KEPT_EMPTY = 1 / 16, 1 / 50
-"""Of the nodes: while so few are empty, `ClassSeparatingPlacer` fills gaps first; so few it leaves to HP altogether,
-at most."""
 
 BESIDE_HP, AWAY_FROM_HP, INTO_GAPS, GAPS_ONLY = range(4)
-"""Its views."""
+"""The views of `GfsPlusPlacer`."""
 
 
-class ClassSeparatingPlacer(GfsPlacer):
-    """Where `gfs-plus` puts a pod: HP beside HP, spot away from it (docs/concepts/gfs-plus.md).
+class GfsPlusPlacer(IndexPlacer):
+    """HP beside HP, spot away from it, and nodes reserved for a spot task that has waited too long.
 
-    The paper fills the fullest node, whoever is on it. So spot tasks decide where HP tasks go, and when they leave,
-    HP is scattered: a later HP gang finds too few whole nodes, and no eviction helps it. Here an HP pod goes where
-    most cards are held by HP, a spot pod where fewest are, and only among equals to the fullest node. Away from HP
-    means on empty nodes, which HP pods of whole nodes need next: while few nodes are empty, spot tasks fill gaps as in
+    The paper fills the fullest node, whichever class is on it. So spot tasks decide where HP tasks go, and when they
+    leave, HP is scattered: a later HP gang finds too few whole nodes, and no eviction helps it. Here an HP pod goes
+    where most GPUs are held by HP, a spot pod where fewest are, and only among equals to the fullest node. Away from
+    HP means on empty nodes, which HP pods of whole nodes need next: while a node is empty, spot tasks fill gaps as in
     the paper, and the last empty ones are not for them; once none is, away is better again.
     """
 
-    packing_first = False
-    views = (Priority.HP, Priority.SPOT, Priority.SPOT, Priority.SPOT)
-
     def __init__(
-        self, state: PoolState, *, gamma: float = 0.8, m: float = 3.0, caution: Callable[[], float] = lambda: 1.0
+        self, state: PoolState, reservation: Reservation, *, caution: Callable[[], float] = lambda: 1.0
     ) -> None:
         """`caution`: from 1, all that is kept empty is, to 0: nothing is."""
-        super().__init__(state, gamma=gamma, m=m)
         pool = state.pool
-        self._largest = pool.sizes[-1]
-        self._few = FEW_EMPTY * len(pool.nodes)
-        self._most_kept = KEPT_EMPTY * len(pool.nodes)
+        super().__init__(pool, views=4, fullest_first=False)
+        self._reservation = reservation
         self._caution = caution
+        self._largest = pool.sizes[-1]
+        self._parts = lcm(*pool.sizes)
+        self._reserved = [node in reservation.nodes for node in pool.nodes]
+        self._index.follow(
+            plain=lambda size, idle, hp: self._bucket(size, idle, hp, size - idle - hp, 0, False),
+            special=lambda node: self._bucket(
+                node.total, node.idle, node.hp_cards, node.spot_cards, node.room, self._reserved[node.index]
+            ),
+            marked=self._reserved,
+        )
+        reservation.observe(self._reservation_changed)
 
     def choose(self, role: Role) -> Node | None:
-        """The best node for one more pod of the task in the order that counts for it."""
-        return self._index.choose(role, self._view(role))
+        """Returns the node for one more pod of the role: a reserved one first, if it is for its task."""
+        reserved = self._reserved_for(role)
+        return reserved[0] if reserved else super().choose(role)
+
+    def ranked(self, role: Role) -> Iterator[Node]:
+        """Returns the nodes with GPUs for one more pod of the role, those reserved for its task first."""
+        yield from self._reserved_for(role)
+        yield from super().ranked(role)
+
+    def best_of(self, role: Role, nodes: Iterable[Node]) -> Node | None:
+        """Returns the best of these nodes, which all have room for one more pod; None if it refuses them."""
+        nodes = set(nodes)
+        reserved = [node for node in self._reserved_for(role) if node in nodes]
+        return reserved[0] if reserved else super().best_of(role, nodes)
 
     def closed(self, task: Task) -> tuple[int, str]:
-        """Nodes with room that a spot task may not have: those that the circuit breaker closes, and the last empty."""
-        closed, why = super().closed(task)
-        kept = min(self.pool.idle_slots(self._largest), self._kept()) if task.is_spot else 0
-        return closed + kept, "kept empty for HP" if kept else why
+        """Returns how many nodes with room a spot task may not have, the last empty and the reserved ones, and why."""
+        if not task.is_spot:
+            return 0, ""
+        closed = min(self.pool.idle_slots(self._largest), self._kept())
+        why = "kept empty for HP" if closed else ""
+        reservation = self._reservation
+        if reservation.task is None or reservation.is_for(task):
+            return closed, why
+        return closed + sum(node.idle >= max(task.cards, 1) for node in reservation.nodes), reservation.why()
 
-    def _view(self, role: Role) -> int:
-        """The order of nodes that counts for the role."""
+    def kept_from_spot(self) -> dict[Node, Task | None]:
+        """Returns the reserved nodes."""
+        return dict.fromkeys(self._reservation.nodes, self._reservation.task)
+
+    def _reserved_for(self, role: Role) -> list[Node]:
+        """Returns the nodes with GPUs for one more pod that are reserved for the role's task."""
+        reservation = self._reservation
+        return [node for node in reservation.nodes if node.idle >= role.cards] if reservation.is_for(role) else []
+
+    def _reservation_changed(self, node: Node) -> None:
+        self._reserved[node.index] = node in self._reservation.nodes
+        self._index.file(node)
+
+    def view(self, role: Role) -> int:
+        """Returns the order of nodes that counts for the role."""
         if not role.is_spot:
             return BESIDE_HP
         empty = self.pool.idle_slots(self._largest)
-        if not 0 < empty <= self._few:
+        if not empty:
             return AWAY_FROM_HP
         return INTO_GAPS if empty > self._kept() else GAPS_ONLY
 
     def _kept(self) -> int:
-        """So many of the nodes are not for spot tasks while they are empty."""
-        return int(self._most_kept * self._caution())
+        """Returns how many nodes are not for spot tasks while they are empty."""
+        return int(KEPT_EMPTY * len(self.pool.nodes) * self._caution())
 
-    def _compared(self, view: int, packing: int, hp: int, spot: int) -> tuple[int, int] | None:
-        match view:
-            case 0:  # beside HP
-                return self._parts - hp, packing
-            case 1:  # away from HP
-                return hp, packing
-            case 2:  # into the gaps
-                return packing, self._parts - spot
-            case _:  # nowhere else
-                return (packing, self._parts - spot) if hp or spot else None
+    def _bucket(self, size: int, idle: int, hp_cards: int, spot_cards: int, room: int, reserved: bool) -> Bucket:
+        """Returns the bucket of nodes with these numbers."""
+        part = self._parts // size
+        empty, hp, spot = idle * part, hp_cards * part, spot_cards * part
+        beside, away, gaps = (-hp, empty), (hp, empty), (empty, -spot)
+        ranks = (beside, None, None, None) if reserved else (beside, away, gaps, gaps if hp or spot else None)
+        return self._index.bucket(idle, room, ranks)

@@ -67,6 +67,11 @@ class SpotTable(Listener):
         return wasted
 
     @property
+    def gpus(self) -> Floats:
+        """By number, the GPUs of its task."""
+        return self._facts[:, 0]
+
+    @property
     def run_number(self) -> Floats:
         """By number, which run of its task it is."""
         return self._facts[:, 3]
