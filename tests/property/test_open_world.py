@@ -199,7 +199,7 @@ def test_all_of_it_comes_to_pass(scheduler: str, file: Path) -> None:
     """The histories above are worth something: in some dozens of them everything happens."""
     happened: Counter[str] = Counter()
 
-    @settings(max_examples=60, phases=(Phase.generate,), database=None)
+    @settings(max_examples=200, phases=(Phase.generate,), database=None)
     @given(tale=tales())
     def play(tale: Tale) -> None:
         world = tale.cluster(scheduler, file)

@@ -144,7 +144,6 @@ def check_empty(replica: JudgedReplica) -> None:
         assert not pool.state.runs, f"{model}: {pool.state.runs}"
         assert not pool.state.waiting, f"{model}: {pool.state.waiting}"
         assert not pool.state.leaving, f"{model}: {pool.state.leaving}"
-        assert not pool.state.vacating, f"{model}: {pool.state.vacating}"
 
 
 # -- an independent look at who could start ------------------------------------------------------------
