@@ -10,12 +10,12 @@ from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Task
 from gfs.policies.chronus.placement import RoundPlacement
-from gfs.policies.chronus.program import Shape
+from gfs.policies.chronus.program import LeaseShape
 from gfs.policies.placement import best_fit
 
 
-def shape_of(task: Task) -> Shape:
-    return Shape(task.priority, task.gpus_per_pod, task.pods, task.guarantee_hours)
+def shape_of(task: Task) -> LeaseShape:
+    return LeaseShape(task.priority, task.gpus_per_pod, task.pods, task.guarantee_hours)
 
 
 def stopped(

@@ -10,7 +10,7 @@ import pytest
 from builders import Draft, hp, spot
 from gfs.core.ports import SolverFigures
 from gfs.policies.chronus import program
-from gfs.policies.chronus.program import Capacity, Outcome, Shape, TaskGroup, maximise, select
+from gfs.policies.chronus.program import Capacity, LeaseShape, Outcome, TaskGroup, maximise, select
 
 
 def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None) -> Capacity:
@@ -21,7 +21,7 @@ def room(*free: int, parts: float = 0.0, quota: dict[float, float] | None = None
 def group(draft: Draft, tasks: int, worth: float) -> TaskGroup:
     """So many tasks, each worth so much per GPU."""
     task = draft.task()
-    shape = Shape(task.priority, task.gpus_per_pod, task.pods, task.guarantee_hours)
+    shape = LeaseShape(task.priority, task.gpus_per_pod, task.pods, task.guarantee_hours)
     return TaskGroup(shape, tasks, worth * task.gpus)
 
 

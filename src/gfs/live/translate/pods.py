@@ -13,7 +13,7 @@ from gfs.live.translate.antiaffinity import Apart, read_apart
 from gfs.live.translate.asks import Asks, read_asks
 from gfs.live.translate.gangs import NEVER, GroupName, group_of
 from gfs.live.translate.quantities import duration, moment, rfc3339
-from gfs.live.translate.rules import NodeRule, read_rule
+from gfs.live.translate.rules import LabelRule, read_rule
 from gfs.live.translate.shape import Json, cut, entries, table, text
 from gfs.live.translate.unsupported import refusal
 
@@ -89,7 +89,7 @@ class PodView(msgspec.Struct, frozen=True):
     never_preempts: bool
     apart: tuple[Apart, ...]
     """Which pods must not come near it."""
-    rule: NodeRule
+    rule: LabelRule
     organization: str
     """By its own label; empty: ask the namespace."""
     guarantee: float | None
@@ -138,7 +138,7 @@ def read_pod(pod: Any, settings: LiveSettings) -> PodView:
     owner = Owner(text(owners[0], "kind"), text(owners[0], "name"), text(owners[0], "uid")) if owners else None
     namespace, name = text(metadata, "namespace"), text(metadata, "name")
     doubts: list[Doubt] = []
-    rule = read_rule(spec) if ours else NodeRule()
+    rule = read_rule(spec) if ours else LabelRule()
     priority = spec.get("priority")
     return PodView(
         uid=text(metadata, "uid"),

@@ -110,7 +110,7 @@ def _needs(thing: Json, name: str, prefix: str = "") -> list[Need]:
     return found
 
 
-class NodeRule(msgspec.Struct, frozen=True, cache_hash=True):
+class LabelRule(msgspec.Struct, frozen=True, cache_hash=True):
     """All that a pod asks of the labels and taints of its node."""
 
     selector: tuple[tuple[str, str], ...] = ()
@@ -148,7 +148,7 @@ class NodeRule(msgspec.Struct, frozen=True, cache_hash=True):
         return ", ".join(words) or "a node without taints that it does not tolerate"
 
 
-def read_rule(spec: Json) -> NodeRule:
+def read_rule(spec: Json) -> LabelRule:
     """Returns selector, required affinity and tolerations of a pod."""
     selector = {str(key): str(value) for key, value in table(spec, "nodeSelector").items()}
     affinity = table(table(spec, "affinity"), "nodeAffinity")
@@ -162,11 +162,11 @@ def read_rule(spec: Json) -> NodeRule:
         Toleration(text(each, "key"), text(each, "operator") or EQUAL, text(each, "value"), text(each, "effect"))
         for each in entries(spec, "tolerations")
     }
-    return NodeRule(tuple(sorted(selector.items())), tuple(terms), tuple(sorted(tolerations)))
+    return LabelRule(tuple(sorted(selector.items())), tuple(terms), tuple(sorted(tolerations)))
 
 
 @lru_cache(maxsize=1 << 16)
-def _admits(rule: NodeRule, group: str) -> bool:
+def _admits(rule: LabelRule, group: str) -> bool:
     return rule.admits(*_labels_and_taints(group))
 
 
@@ -190,7 +190,7 @@ class Refusal(NamedTuple):
     text: str
 
 
-def pool_of(rule: NodeRule, label: str, models: Collection[str]) -> str | Refusal:
+def pool_of(rule: LabelRule, label: str, models: Collection[str]) -> str | Refusal:
     """Returns the GPU model that a pod is for, or why there is none."""
     named = _named(rule, label)
     possible = set(models) if named is None else named
@@ -207,7 +207,7 @@ def pool_of(rule: NodeRule, label: str, models: Collection[str]) -> str | Refusa
     return Refusal(f"no node of the cluster has GPUs and the label {label}")
 
 
-def _named(rule: NodeRule, label: str) -> set[str] | None:
+def _named(rule: LabelRule, label: str) -> set[str] | None:
     """Returns the models that selector and affinity name; None: they leave it open."""
     named = [{value} for key, value in rule.selector if key == label]
     by_term = [

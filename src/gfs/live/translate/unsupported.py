@@ -7,7 +7,7 @@ from typing import Any
 from gfs.domain.limits import MOST_CPUS, MOST_GPUS_A_NODE
 from gfs.live.settings import LiveSettings
 from gfs.live.translate.asks import Asks, amount, requests
-from gfs.live.translate.rules import BY_NAME, FIELD, REQUIRED, NodeRule
+from gfs.live.translate.rules import BY_NAME, FIELD, REQUIRED, LabelRule
 from gfs.live.translate.shape import Json, cut, entries, table, text
 
 SHARED = ("nvidia.com/mig-", "nvidia.com/gpu.shared", "nvidia.com/gpumem", "nvidia.com/gpucores")
@@ -20,7 +20,7 @@ MOST_EXPRESSIONS = 1000
 """Labels, values and tolerations of a pod: each is compared with every kind of node."""
 
 
-def refusal(pod: Any, asks: Asks, rule: NodeRule, settings: LiveSettings) -> str:
+def refusal(pod: Any, asks: Asks, rule: LabelRule, settings: LiveSettings) -> str:
     """Returns why a pod cannot be placed, whatever the cluster is like; empty: it can."""
     spec = table(pod, "spec")
     return _amount(pod, spec, asks, settings) or _unknown_rule(spec) or unknown_affinity(rule)
@@ -75,7 +75,7 @@ def _unknown_rule(spec: Json) -> str:
     return ""
 
 
-def unknown_affinity(rule: NodeRule) -> str:
+def unknown_affinity(rule: LabelRule) -> str:
     """Returns why node selector, affinity and tolerations cannot be followed; empty: they can."""
     if rule.size > MOST_EXPRESSIONS:
         return f"its node selector, affinity and tolerations have {rule.size} parts; {MOST_EXPRESSIONS} are allowed"

@@ -16,7 +16,7 @@ from gfs.core.node import Node
 from gfs.core.run import Run
 from gfs.core.trial import Trial
 from gfs.domain.task import Priority, Role, Task
-from gfs.policies.chronus.program import Shape
+from gfs.policies.chronus.program import LeaseShape
 from gfs.policies.domains import options_of, tightest_first
 
 
@@ -28,10 +28,10 @@ class RoundPlacement:
         trial: Trial,
         choose: Callable[[Role], Node | None],
         over_quota: Callable[[Task], float | None],
-        ending: Mapping[Run, Shape],
+        ending: Mapping[Run, LeaseShape],
     ) -> None:
         """`choose` gives the node where a pod fits best on idle GPUs; `ending`: runs whose leases end now."""
-        self.stops: Counter[Shape] = Counter()
+        self.stops: Counter[LeaseShape] = Counter()
         """How many runs of each shape may stop."""
         self._trial = trial
         self._pool = trial.pool
@@ -93,7 +93,7 @@ class RoundPlacement:
 
     def _stoppable(self, runs: Iterable[Run]) -> list[Run]:
         """Of these runs, in order, those that may all stop now."""
-        found, taken = list[Run](), dict[Shape, int]()
+        found, taken = list[Run](), dict[LeaseShape, int]()
         for run in runs:
             shape = self._ending[run]
             used = taken.get(shape, 0)

@@ -30,7 +30,7 @@ from gfs.domain.errors import StalePolicyError
 from gfs.domain.task import Priority, Task
 from gfs.domain.units import MICRO
 from gfs.policies.chronus.placement import RoundPlacement
-from gfs.policies.chronus.program import SLACK, Capacity, Shape, TaskGroup, select
+from gfs.policies.chronus.program import SLACK, Capacity, LeaseShape, TaskGroup, select
 from gfs.policies.chronus.reasons import BetweenLeases, LeaseEnd, NoLease
 from gfs.policies.domains import places_of
 from gfs.policies.placement import Chooser
@@ -154,7 +154,7 @@ class ChronusPolicy(Listener, Policy):
             task = waiting.task
             return -task.urgency, -task.gpus_per_pod, -task.pods, waiting.since, task.index
 
-        failed: set[Shape] = set()
+        failed: set[LeaseShape] = set()
         for waiting in sorted(tasks, key=order):
             task, shape = waiting.task, self._shape_of(waiting.task)
             if shape in failed or not placement.place(task):
@@ -174,10 +174,10 @@ class ChronusPolicy(Listener, Policy):
     # -- who gets the next leases ------------------------------------------------------------------
 
     def _choose(
-        self, priority: Priority, ending: Mapping[Run, Shape], room: Capacity, now: float
-    ) -> tuple[list[Waiting], Counter[Shape]]:
+        self, priority: Priority, ending: Mapping[Run, LeaseShape], room: Capacity, now: float
+    ) -> tuple[list[Waiting], Counter[LeaseShape]]:
         """Waiting tasks of a class that get a lease, and how many runs of each shape lose theirs."""
-        waiting: dict[tuple[float, Shape], list[Waiting]] = {}
+        waiting: dict[tuple[float, LeaseShape], list[Waiting]] = {}
         for each in self._class(priority):
             waiting.setdefault((self._worth(each, now), self._shape_of(each.task)), []).append(each)
         if not waiting:
@@ -186,7 +186,7 @@ class ChronusPolicy(Listener, Policy):
         renewed = 1 + self._resume[priority]
         groups = [TaskGroup(shape, count, shape.gpus * renewed) for shape, count in running.items()]
         left = {shape: floor((room.gpus + SLACK) / shape.gpus) for _, shape in waiting}
-        by_shape: dict[Shape, list[Waiting]] = {}
+        by_shape: dict[LeaseShape, list[Waiting]] = {}
         for (worth, shape), alike in sorted(waiting.items(), key=lambda item: -item[0][0]):
             by_shape.setdefault(shape, []).extend(alike)
             if some := min(len(alike), left[shape]):  # no more than fit can be chosen
@@ -196,7 +196,7 @@ class ChronusPolicy(Listener, Policy):
         self._memory.solver = self._memory.solver.plus(selection.solver)
         counts = iter(selection.counts)
         stops = Counter({shape: count - next(counts) for shape, count in running.items()})
-        granted = Counter[Shape]()
+        granted = Counter[LeaseShape]()
         for group, count in zip(groups[len(running) :], counts, strict=True):
             granted[group.shape] += count
         for alike in by_shape.values():
@@ -215,7 +215,7 @@ class ChronusPolicy(Listener, Policy):
         levels = Counter(free)
         return Capacity(cache(lambda size: sum(count * (level // size) for level, count in levels.items())), parts, {})
 
-    def _room_for_spot(self, taken: Counter[Shape]) -> Capacity:
+    def _room_for_spot(self, taken: Counter[LeaseShape]) -> Capacity:
         """What spot can have once HP has taken room for so many tasks, or given it back (below 0)."""
         room = self._room_for_hp()
         parts = room.parts - sum(count * shape.gpus for shape, count in taken.items() if shape.gpus_per_pod < 1)
@@ -238,10 +238,10 @@ class ChronusPolicy(Listener, Policy):
         """Waiting tasks of a class, longest wait first."""
         return [waiting for waiting in self._waiting.values() if waiting.task.priority is priority]
 
-    def _shape_of(self, task: Task) -> Shape:
+    def _shape_of(self, task: Task) -> LeaseShape:
         size = task.gpus_per_pod or 1 / MICRO  # where only pods without GPUs are left
         pods = task.pods if not task.mixed else max(ceil(task.gpus / size), 1)
-        return Shape(task.priority, size, pods, task.guarantee_hours, self._pool.demand(task))
+        return LeaseShape(task.priority, size, pods, task.guarantee_hours, self._pool.demand(task))
 
     @property
     def solver(self) -> SolverFigures:

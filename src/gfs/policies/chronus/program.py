@@ -36,7 +36,7 @@ OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap"
 OPTIONS |= {f"mip_heuristic_run_{name}": False for name in SEARCHES}
 
 
-class Shape(NamedTuple):
+class LeaseShape(NamedTuple):
     """Tasks of one shape are the same to the programs: where one finds no room, neither does another."""
 
     priority: Priority
@@ -59,7 +59,7 @@ class Shape(NamedTuple):
 class TaskGroup(NamedTuple):
     """Tasks that the program cannot tell apart."""
 
-    shape: Shape
+    shape: LeaseShape
     tasks: int
     value: float
     """What a lease for one of them is worth, in GPUs."""

@@ -20,7 +20,7 @@ from gfs.live.translate.gangs import group_of, read_group
 from gfs.live.translate.nodes import read_node
 from gfs.live.translate.pods import CREATE_AGAIN, class_of, read_pod
 from gfs.live.translate.quantities import duration, moment, quantity
-from gfs.live.translate.rules import NodeRule, Refusal, Taint, Toleration, group_name, pool_of, read_rule
+from gfs.live.translate.rules import LabelRule, Refusal, Taint, Toleration, group_name, pool_of, read_rule
 from gfs.live.translate.unsupported import unknown_affinity
 
 SETTINGS = LiveSettings()
@@ -146,8 +146,8 @@ def test_selector_and_required_affinity(spec: Any, labels: dict[str, str], fits:
 def test_tolerations(toleration: Any, fits: bool) -> None:
     tainted = group_name({}, [Taint("team", "x", "NoSchedule")], ())
     assert (tainted in read_rule({"tolerations": [toleration]})) == fits
-    assert tainted not in NodeRule()
-    assert "" in NodeRule()
+    assert tainted not in LabelRule()
+    assert "" in LabelRule()
 
 
 def test_labels_values_and_tolerations_of_a_rule_are_a_thousand_at_most() -> None:
