@@ -37,6 +37,11 @@ class SpotAdmission:
                 return hours
         return None
 
+    def fallen_below(self, task: Task) -> bool:
+        """Returns whether spot tasks hold more than a quota that counts for this one, which holds its GPUs already."""
+        counted = self.counted(task.guarantee_hours)
+        return any(self._pool.spot_held(hours) > self._quota.limit(hours) * MICRO for hours in counted)
+
     def headroom(self, guarantee_hours: float) -> float:
         """GPUs that spot tasks with this guarantee may still take."""
         room = inf

@@ -268,6 +268,9 @@ class Policy(ABC):
     def decide(self, arrived: Sequence[Task], freed: bool, now: float) -> Plan:
         """Makes one pass, when a task has come or waits. `freed`: more than the arrivals may have a chance."""
 
+    def ticked(self, now: float) -> None:  # noqa: B027
+        """Looks at what the quota of a new tick means for what has been decided; a pass comes next."""
+
     @abstractmethod
     def explain(self, task: Task) -> Reason:
         """Returns why a waiting task waits now."""

@@ -224,6 +224,7 @@ class Scheduler:
         for pool in self.pools.values():
             pool.freed = pool.touched = True
             pool.policy.quota.tick(now)
+            pool.policy.ticked(now)
             if self._on_tick:
                 self._on_tick(now, pool.state, pool.policy)
 

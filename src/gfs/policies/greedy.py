@@ -129,6 +129,13 @@ class GreedyPolicy(Listener, Policy):
             self._explain_waiting(arrived)
         return self._passed(plan) if self._passed_heard else plan
 
+    def ticked(self, now: float) -> None:
+        """Takes back spot starts that have not begun, the latest first, while the quota has fallen below them."""
+        for run in [run for run in reversed(self.state.pending) if run.task.is_spot]:
+            if self._admission.fallen_below(run.task):
+                self._pool.lift(run)
+                self.state.give_back(run, now)
+
     def _passed(self, plan: Plan) -> Plan:
         for tell in self._passed_heard:
             tell(self._now)

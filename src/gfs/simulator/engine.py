@@ -66,8 +66,8 @@ class Engine:
     """Runs a workload through a scheduler until every task has finished or was cancelled."""
 
     __slots__ = (
-        "_cancelled", "_durations", "_heap", "_nodes", "_progress", "_record", "_remaining", "_rules", "_sequence",
-        "_tick", "_workload", "after_instant", "scheduler",
+        "_begins", "_cancelled", "_durations", "_heap", "_nodes", "_progress", "_record", "_remaining", "_rules",
+        "_sequence", "_tick", "_workload", "after_instant", "scheduler",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,8 @@ class Engine:
         self._heap: Heap = []  # an entry keeps its time; that of a run that was stopped is skipped
         self._sequence = count(1)
         self._cancelled = 0
+        self._begins: list[Run] = []
+        """Spot runs that begin in this instant, unless its tick takes them back."""
         self._remaining: dict[int, float] = {}
         """Task index -> work left in seconds, for tasks that were stopped."""
         self._nodes = {node.name: node for node in workload.nodes}
@@ -118,11 +120,14 @@ class Engine:
                 return
             now = next_arrival if next_arrival < next_tick else next_tick
             events: list[Event] = []
+            begins = self._begins = []
             if heap and heap[0][0] <= now:
                 now = heap[0][0]
                 while True:
                     _, _, what, who = heappop(heap)
-                    if what != FINISHES:
+                    if what == BEGINS and who.task.is_spot:
+                        begins.append(who)  # unless the tick of this instant takes it back
+                    elif what != FINISHES:
                         self._take_due(what, who, now, events)
                     elif who.alive:
                         record((now, FINISH, who.task, who, None))
@@ -149,12 +154,12 @@ class Engine:
                 next_tick = self._tick_after(now, now - last_moved if over == arrived else 0.0, next_arrival)
                 if self._progress:
                     self._progress(over)
-            if not events:
-                continue  # only the end of a run that was stopped before it came
-            plan = self.scheduler.handle(now, events)
+            plan = self.scheduler.handle(now, events) if events else NOTHING  # none: a run was stopped before its end
+            if begins:
+                self._begin_spot(begins, plan)
             if plan is not NOTHING:
                 self._carry_out(plan, now)
-            if self.after_instant is not None:
+            if events and self.after_instant is not None:
                 self.after_instant(now)
 
     def _tick_after(self, now: float, idle: float, next_arrival: float) -> float:
@@ -193,7 +198,7 @@ class Engine:
             return
         if any(isinstance(event, Finished) and event.run is run for event in events):
             return  # it finishes at this very instant
-        began = run is not None and run.start <= now
+        began = run is not None and run.start <= now and run not in self._begins
         self._record((now, CANCEL, task, run if began else None, None))
         events.append(Cancelled(task))
         self._cancelled += 1
@@ -221,6 +226,13 @@ class Engine:
                 self._begin(run)
         if plan.wake != inf:
             heappush(self._heap, (plan.wake, next(self._sequence), WOKEN, None))
+
+    def _begin_spot(self, runs: list[Run], plan: Plan) -> None:
+        """Begins the spot runs of this instant, but for those that the tick took back or that were cancelled."""
+        stopped = {each.run for each in plan.evictions} | {each.run for each in plan.lost}
+        for run in runs:
+            if run.alive or run in stopped:
+                self._begin(run)
 
     def _begin(self, run: Run) -> None:
         """A run's pods start; it will finish when what is left of its work is done."""

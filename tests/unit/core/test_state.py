@@ -728,3 +728,22 @@ def test_a_policy_is_not_used_after_another_one_was_built_from_its_state(schedul
     assert live.part(DemandMeter).level().sum() == 12, "nobody listens twice"
     with pytest.raises(StalePolicyError, match="build it again"):
         first.decide([], True, 301.0)
+
+
+def test_a_spot_start_that_waits_for_a_victim_is_taken_back_when_the_quota_falls() -> None:
+    """A quarter of 16 GPUs is for spot tasks. When a node of 8 closes, it is a quarter of 8 from the next tick on."""
+    live = Live(8, 8, quota="fixed", quota_share=0.25)
+    live.submit(0, hp("all", gpus=8), hp("half", gpus=4))
+    live.submit(1, spot("s", gpus=4))
+    live.submit(100, hp("h", gpus=1))
+    live.submit(105, spot("next", gpus=3))
+    run = live.run("next")
+    assert run.start == 130
+    closed = live.run("all").nodes[0].spec
+    live.tell(110, NodesChanged([NodeChange(NodeChangeKind.CORDONED, closed)]))
+    assert run.alive
+    plan = live.tell(120, Tick())
+    assert not run.alive
+    assert not plan.evictions
+    waiting = live.state().waiting[live.tasks["next"].index]
+    assert (waiting.number, waiting.since) == (1, 105)
