@@ -129,11 +129,11 @@ def rest_of(node: Cards) -> dict[str, float]:
     return less(limits(node.spec), *pods)
 
 
-def taken_on(stay: Stay, node: int) -> dict[str, float]:
-    """What a run holds of a node; a part of a card is not counted."""
+def taken_on(stay: Stay, node: int, parts: int = 0) -> dict[str, float]:
+    """What a run holds of a node, each part of a card as so many cards."""
     mine = [(cards, micro) for where, cards, micro in stay.pods if where == node]
     taken = {name: len(mine) * amount for name, amount in asked(stay.task).items()}
-    return {"gpus": float(sum(len(cards) for cards, micro in mine if not micro)), **taken}
+    return {"gpus": float(sum(parts if micro else len(cards) for cards, micro in mine)), **taken}
 
 
 def cards_held(node: Cards, priority: Priority) -> int:
@@ -282,7 +282,7 @@ class OraclePool:
             wanted: dict[Stay, dict[str, float]] = {}
             beyond = dict.fromkeys(idle, 0.0)
             for each in sorted(there, key=lambda each: len(self.leaving[each][1])):
-                held = taken_on(each, node)
+                held = taken_on(each, node, parts=1)
                 for taker in self.leaving[each][1]:
                     theirs = wanted.setdefault(taker, taken_on(taker, node))
                     for name in held:

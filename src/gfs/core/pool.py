@@ -369,9 +369,13 @@ class Pool:
             self.forget_spot(run)
         self.release(freed)
         run.task, run.places = task, kept
-        self._changed.update(run.nodes)
+        self.note_changed(run.nodes)
         if task.is_spot:
             self.register_spot(run)
+
+    def note_changed(self, nodes: Iterable[Node]) -> None:
+        """Notes that runs on these nodes are not what they were, though they hold the same."""
+        self._changed.update(nodes)
 
     def put_back(self, run: Run) -> None:
         """Undoes `lift`: exactly the same places, which must be free."""

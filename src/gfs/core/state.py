@@ -166,7 +166,7 @@ class PoolState:
         more = dict.fromkeys((GPUS, *node.free), 0.0)
         wanted: dict[Run, dict[str, float]] = {}
         for run in sorted(leaving, key=lambda run: len(self.leaving[run].takers)):  # so least is left over
-            held = _held(run, node)
+            held = _held(run, node, parts=1)
             for taker in self.leaving[run].takers:
                 theirs = wanted.setdefault(taker, _held(taker, node))
                 for name in held:
@@ -317,6 +317,7 @@ class PoolState:
             if taker.start != now:  # the grace was longer or shorter than foreseen
                 taker.progress_from += now - taker.start
                 taker.start = now
+                self.pool.note_changed(taker.nodes)
             if taker.task.is_spot:
                 self.ledger.started(taker, now)
 
@@ -421,12 +422,12 @@ class PoolState:
         self.rebuild()
 
 
-def _held(run: Run, node: Node) -> dict[str, float]:
-    """Returns what a run holds of a node: whole GPUs, and what it limits. A part of a GPU is not counted."""
+def _held(run: Run, node: Node, parts: int = 0) -> dict[str, float]:
+    """Returns what a run holds of a node: GPUs, of which a part counts as so many, and what the node limits."""
     held = dict.fromkeys((GPUS, *node.free), 0.0)
     for where, role, pods, _ in run.places:
         if where is node:
-            held[GPUS] += pods * role.cards
+            held[GPUS] += pods * (role.cards or parts * bool(role.share))
             for name, amount in role.requests:
                 if name in held:
                     held[name] += pods * amount

@@ -63,7 +63,7 @@ class Trial:
                 if pods > left:
                     pods = left
                 if pods > 1 and (node.free or not plain):
-                    pods = pool.most_pods(node, role, pods)
+                    pods = max(pool.most_pods(node, role, pods), 1)  # `choose` has found room for one
             place = occupy(node, role, pods)
             places.append(place)
             log.append(place)

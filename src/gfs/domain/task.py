@@ -152,7 +152,9 @@ class Task(Role):
     urgency: int = 0
     """Orders tasks within their class before all else, higher first; among victims the lower goes first."""
     mixed: tuple[Role, ...] = ()
-    """The roles of a task whose pods differ, most GPUs per pod first; none: all pods are equal."""
+    """The roles of a task whose pods differ, most GPUs per pod first; none: all pods are equal.
+
+    Requests and rules are those of the roles then: the task's own count for nothing."""
     topology_key: str = ""
     """A node label, such as 'rack', of which all pods must run on one value; empty: any nodes."""
 

@@ -747,3 +747,25 @@ def test_a_spot_start_that_waits_for_a_victim_is_taken_back_when_the_quota_falls
     assert not plan.evictions
     waiting = live.state().waiting[live.tasks["next"].index]
     assert (waiting.number, waiting.since) == (1, 105)
+
+
+def test_a_gpu_of_which_a_victim_has_a_part_is_held_until_it_has_left() -> None:
+    """Both GPUs are held in part by one gang. HP takes one of them; the other is not free before the gang has left."""
+    live = Live(1, 1)
+    live.submit(0, spot("gang", gpus=0.6, pods=2))
+    live.submit(100, hp("h", gpus=1))
+    live.submit(101, spot("next", gpus=1))
+    assert (live.run("h").start, live.run("next").start) == (130, 130)
+
+
+def test_a_start_that_moved_is_a_change_of_its_nodes() -> None:
+    """Victims are chosen by what they have done since their start: that must not be remembered from before."""
+    live = Live(8)
+    live.submit(0, spot("s", gpus=8))
+    victim = live.run("s")
+    live.submit(100, hp("h", gpus=4))
+    live.submit(101, spot("next", gpus=2))
+    take = live.state().listeners.feed()
+    take()
+    live.tell(110, EvictionDone(victim))
+    assert live.run("next").nodes[0] in take()

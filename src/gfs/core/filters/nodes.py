@@ -29,15 +29,21 @@ class NodeFilter(Filter):
 
     reads = NodeRule
 
+    def __init__(self) -> None:
+        self._known: dict[NodeRule, npt.NDArray[np.bool_]] = {}
+
     def admits(self, rule: NodeRule, node: Node, gone: Collection[Run] = ()) -> bool:
         """Returns whether the node is of such a group."""
         return node.spec.group in rule.groups
 
     def admitted(self, rule: NodeRule, nodes: Sequence[Node], *, without_spot: bool) -> npt.NDArray[np.bool_]:
         """Returns the same for many nodes."""
-        groups = [node.spec.group for node in nodes]
-        known = {group: group in rule.groups for group in set(groups)}
-        return np.array([known[group] for group in groups], dtype=bool)
+        found = self._known.get(rule)
+        if found is None:
+            groups = [node.spec.group for node in nodes]
+            known = {group: group in rule.groups for group in set(groups)}
+            found = self._known[rule] = np.array([known[group] for group in groups], dtype=bool)
+        return found
 
     def why(self, rule: NodeRule) -> str:
         """Returns what the task asks for."""

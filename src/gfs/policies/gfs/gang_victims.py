@@ -117,6 +117,8 @@ class GangSearch:
         """Nodes on which something can get free for the pods."""
         self._cost = costs.copy()
         """Number of a run -> its cost; infinity for victims and runs that stay."""
+        self._urgency = spot.urgency[: len(costs)]
+        """Number of a run -> priority of its task: the lower goes first."""
         self._gain = np.zeros(len(costs))
         """Number of a run -> pods that there would be room for if it went too."""
         self._freed = np.zeros(len(costs))
@@ -128,6 +130,9 @@ class GangSearch:
         chosen: dict[int, float] = {}
         while self._missing > 0:
             prices = self._prices()
+            finite = prices < inf
+            if finite.any():
+                prices[self._urgency > self._urgency[finite].min()] = inf
             price = float(prices.min())
             equal = np.flatnonzero(prices == price)
             taken = [min(equal.tolist(), key=self._spot.index) if price < inf else NOBODY]
@@ -249,10 +254,10 @@ class GangSearch:
     # -- not needed after all ----------------------------------------------------------------------
 
     def _needed(self, chosen: dict[int, float]) -> list[Run]:
-        """Returns the victims without those that can be spared after all, dearest first."""
+        """Returns the victims without those that can be spared after all, highest priority and dearest first."""
         spare = -self._missing
         kept = dict(chosen)
-        for number in sorted(chosen, key=lambda n: (-chosen[n], self._spot.index(n))):
+        for number in sorted(chosen, key=lambda n: (-self._urgency[n], -chosen[n], self._spot.index(n))):
             rows = self._rows_of(number)
             before = self._room({name: column[rows] for name, column in self._free.items()}).sum()
             self._move(number, -1)

@@ -28,8 +28,8 @@ from gfs.policies.placement import IndexPlacer
 
 MOST_COMBINATIONS = 1 << 14
 """Combinations of numbers whose bucket is remembered: a long life would see more and more of them."""
-KEPT_EMPTY = 1 / 50
-"""Of the nodes: so many of the empty ones are left to HP under `gfs-plus`."""
+FEW_EMPTY, KEPT_EMPTY = 1 / 16, 1 / 50
+"""Of the nodes: while so few are empty, spot tasks fill gaps first under `gfs-plus`; so few are left to HP."""
 
 
 def eviction_pressure(last_hour: int, last_day: int, gamma: float) -> float:
@@ -200,7 +200,7 @@ class GfsPlusPlacer(IndexPlacer):
         if not role.is_spot:
             return BESIDE_HP
         empty = self.pool.idle_slots(self._largest)
-        if not empty:
+        if not 0 < empty <= FEW_EMPTY * len(self.pool.nodes):
             return AWAY_FROM_HP
         return INTO_GAPS if empty > self._kept() else GAPS_ONLY
 
