@@ -28,7 +28,7 @@ def test_hp_goes_beside_hp_and_spot_away_from_it() -> None:
     assert packing.choose(hp("h2", gpus=1).task(9)) is stage.node("n1")  # the fullest node, whoever is on it
     assert apart.choose(hp("h2", gpus=1).task(9)) is stage.node("n0")
     assert apart.choose(spot("s2", gpus=2).task(9)) is stage.node("n1")  # no HP there, and fuller than n2
-    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n0")  # gaps come before empty nodes
+    assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n2")  # one of three is empty: more than 1/16
     stage.holds("n2", hp("h3", gpus=1))
     assert apart.choose(spot("s2", gpus=4).task(9)) is stage.node("n2")  # none is empty: where HP holds fewest
 
@@ -70,11 +70,13 @@ def test_as_caution_falls_fewer_nodes_are_kept_empty() -> None:
         assert apart.closed(whole)[0] == kept
 
 
-def test_spot_tasks_fill_gaps_while_a_node_is_empty() -> None:
-    # HP holds 6 GPUs of n0, spot 4 of n1; n2 is empty, and one node of three is not kept.
-    stage = Stage(8, 8, 8)
+def test_spot_tasks_fill_gaps_while_few_nodes_are_empty() -> None:
+    # HP holds 6 GPUs of n0 and 13 nodes, spot 4 of n1; n2, one of 16, is empty, which is few. None of 16 is kept.
+    stage = Stage(*[8] * 16)
     stage.holds("n0", hp("h", gpus=6))
     stage.holds("n1", spot("s", gpus=4))
+    for i in range(3, 16):
+        stage.holds(f"n{i}", hp(f"h{i}", gpus=8))
     apart = placer(stage)
     assert apart.choose(spot("a", gpus=2).task(9)) is stage.node("n0")
     assert apart.choose(spot("b", gpus=4).task(9)) is stage.node("n1")
