@@ -118,12 +118,12 @@ class Run(Struct, eq=False):
         return f"<Run {self.task.name}#{self.number}>"
 
 
-def held_on(run: Run, node: Node) -> dict[str, float]:
-    """Returns what a run holds on a node: GPUs, also those that it has a part of, and what the node limits."""
+def held_on(run: Run, node: Node, parts: int = 1) -> dict[str, float]:
+    """Returns what a run holds on a node: GPUs, of which a part counts as so many, and what the node limits."""
     held = dict.fromkeys((GPUS, *node.free), 0.0)
     for where, role, pods, _ in run.places:
         if where is node:
-            held[GPUS] += pods * role.cards if role.cards else bool(role.share)
+            held[GPUS] += pods * (role.cards or parts * bool(role.share))
             for name, amount in role.requests:
                 if name in held:
                     held[name] += pods * amount

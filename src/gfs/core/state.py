@@ -22,7 +22,7 @@ from gfs.core.ledger import EvictionHistory, GuaranteeLedger
 from gfs.core.listeners import Listener, Listeners
 from gfs.core.node import GPUS, SLACK, WHOLE, Node, Place
 from gfs.core.pool import Pool
-from gfs.core.run import End, Leaving, Run, Waiting
+from gfs.core.run import End, Leaving, Run, Waiting, held_on
 from gfs.domain.execution import ExecutionRules
 from gfs.domain.node import NodeSpec
 from gfs.domain.task import Role, Task
@@ -166,9 +166,9 @@ class PoolState:
         more = dict.fromkeys((GPUS, *node.free), 0.0)
         wanted: dict[Run, dict[str, float]] = {}
         for run in sorted(leaving, key=lambda run: len(self.leaving[run].takers)):  # so least is left over
-            held = _held(run, node, parts=1)
+            held = held_on(run, node)
             for taker in self.leaving[run].takers:
-                theirs = wanted.setdefault(taker, _held(taker, node))
+                theirs = wanted.setdefault(taker, held_on(taker, node, parts=0))
                 for name in held:
                     promised = min(held[name], theirs[name])
                     held[name] -= promised
@@ -420,18 +420,6 @@ class PoolState:
             run.places = [(node, run.task.roles[role.number], pods, slot) for node, role, pods, slot in run.places]
         self.memory = {type(each): each for each in facts["memory"]}
         self.rebuild()
-
-
-def _held(run: Run, node: Node, parts: int = 0) -> dict[str, float]:
-    """Returns what a run holds of a node: GPUs, of which a part counts as so many, and what the node limits."""
-    held = dict.fromkeys((GPUS, *node.free), 0.0)
-    for where, role, pods, _ in run.places:
-        if where is node:
-            held[GPUS] += pods * (role.cards or parts * bool(role.share))
-            for name, amount in role.requests:
-                if name in held:
-                    held[name] += pods * amount
-    return held
 
 
 def _slot_for(role: Role, held: dict[int, int]) -> int:
